@@ -1,0 +1,176 @@
+"""An exchange as a record and back: envelope, recipes of the two bodies, what is new in them.
+
+The mirror image stands in one file, so that a field added on one side is missed on neither.
+"""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from turnstile.addon.tracelog.bases import Base, Bases
+from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
+from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
+from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, longest_array, rebuild
+from turnstile.addon.tracelog.records import Exchange, Splice, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """An exchange made ready for the log."""
+
+    frame: bytes
+    blobs: dict[bytes, bytes]  # SHA-256 -> bytes, which must stand in the log before the frame
+    depth: int
+    request: Fingerprint
+    array: Fingerprint
+    array_start: int
+    dictionary: bytes
+    repeats: tuple[Base | None, int]  # its base, and how much of the request they share in bytes
+
+    def as_base(self, offset: int) -> Base:
+        """For the exchanges to come, once it lies at `offset`."""
+        return Base(offset, self.depth, self.request, self.array, self.array_start, self.dictionary)
+
+
+def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
+    """The record of `exchange`, resting on whichever exchange in `bases` it repeats most of."""
+    request = fingerprint(exchange.request)
+    base, shared = bases.best((exchange.group_id, exchange.rollout_id), request, exchange.request)
+    request_recipe = Recipe()
+    request_recipe.add_copy(REQUEST, 0, shared)
+    request_recipe.add_new(exchange.request, shared, len(exchange.request))
+    array, array_start, reply_recipe = _reply_recipe(exchange.reply, base)
+    body = packed(_details(exchange, request_recipe, reply_recipe))
+    envelope = _envelope(exchange, log_id, base)
+    frame = pack_record(RecordType.EXCHANGE, envelope, body, base.dictionary if base else b"")
+    return Encoded(
+        frame,
+        request_recipe.blobs | reply_recipe.blobs,
+        base.depth + 1 if base else 0,
+        request,
+        array,
+        array_start,
+        body[-DICTIONARY_SIZE:],
+        (base, shared),
+    )
+
+
+def _reply_recipe(reply: bytes, base: Base | None) -> tuple[Fingerprint, int, Recipe]:
+    """(fingerprint of its longest array, where that starts, the recipe)."""
+    start, end = longest_array(reply)
+    view = memoryview(reply)[start:end]
+    array, recipe = fingerprint(view), Recipe()
+    shared = base.array.shared_prefix(array, view) if base else 0
+    recipe.add_new(reply, 0, start)
+    if base:
+        recipe.add_copy(REPLY, base.array_start, shared)
+    recipe.add_new(reply, start + shared, len(reply))
+    return array, start, recipe
+
+
+def _envelope(exchange: Exchange, log_id: str, base: Base | None) -> dict[str, Any]:
+    """What can be read without the body; what is as usual is left out."""
+    envelope: dict[str, Any] = {
+        "id": _short_id(exchange.exchange_id, log_id),
+        "group_id": exchange.group_id,
+        "started_at": exchange.started_at,
+        "duration_s": exchange.duration_s,
+        "path": exchange.path,
+        "sizes": [len(exchange.request), len(exchange.reply)],
+    }
+    unusual = {
+        "rollout_id": (exchange.rollout_id, None),
+        "method": (exchange.method, "POST"),
+        "outcome": (exchange.outcome, "complete"),
+        "status": (exchange.status, 200),
+        "delivered": (exchange.delivered, True),
+        "error": (exchange.error, None),
+        "base": (base.offset if base else None, None),
+    }
+    return envelope | {name: value for name, (value, usual) in unusual.items() if value != usual}
+
+
+def _short_id(exchange_id: str, log_id: str) -> int | str:
+    """Its number, where the log's id tells the rest."""
+    number = exchange_id.removeprefix(f"{log_id}-")
+    if number.isdecimal() and exchange_id == numbered_id(log_id, int(number)):
+        return int(number)
+    return exchange_id
+
+
+def numbered_id(log_id: str, number: int) -> str:
+    """The exchange id of a writer's n-th exchange."""
+    return f"{log_id}-{number:06d}"
+
+
+def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, Any]:
+    return {
+        "request_headers": exchange.request_headers,
+        "reply_headers": exchange.reply_headers,
+        "splices": [[splice.start, splice.end, splice.insert] for splice in exchange.splices],
+        "missing": exchange.missing,
+        "request": request.steps,
+        "reply": reply.steps,
+        "checksums": [zlib.crc32(exchange.request), zlib.crc32(exchange.reply)],
+        "new": b"".join([*request.new, *reply.new]),  # last, so that the dictionary is made of it
+    }
+
+
+def summary_of(envelope: dict[str, Any], log_id: str, offset: int) -> Summary:
+    """What an envelope tells. Raises KeyError, TypeError or ValueError for a malformed one."""
+    own_id = envelope["id"]
+    return Summary(
+        exchange_id=numbered_id(log_id, own_id) if isinstance(own_id, int) else own_id,
+        group_id=envelope["group_id"],
+        rollout_id=envelope.get("rollout_id"),
+        started_at=envelope["started_at"],
+        duration_s=envelope["duration_s"],
+        method=envelope.get("method", "POST"),
+        path=envelope["path"],
+        outcome=envelope.get("outcome", "complete"),
+        status=envelope.get("status", 200),
+        delivered=envelope.get("delivered", True),
+        error=envelope.get("error"),
+        offset=offset,
+        request_bytes=envelope["sizes"][0],
+        reply_bytes=envelope["sizes"][1],
+    )
+
+
+def decode_exchange(
+    summary: Summary, body: bytes, base: tuple[bytes, bytes], blob: Callable[[bytes], bytes]
+) -> Exchange:
+    """The exchange of a record; `base` are the base exchange's request and reply.
+
+    Raises ValueError (KeyError, TypeError for a malformed map) when it does not come out as it went in.
+    """
+    details = unpacked(body)
+    new = memoryview(details["new"])
+    request, taken = rebuild(details["request"], new, base, blob)
+    reply, _ = rebuild(details["reply"], new[taken:], base, blob)
+    if [zlib.crc32(request), zlib.crc32(reply)] != details["checksums"]:
+        raise ValueError("the rebuilt bodies do not have their checksums")
+    return Exchange(
+        exchange_id=summary.exchange_id,
+        group_id=summary.group_id,
+        rollout_id=summary.rollout_id,
+        started_at=summary.started_at,
+        duration_s=summary.duration_s,
+        method=summary.method,
+        path=summary.path,
+        outcome=summary.outcome,
+        status=summary.status,
+        request_headers=_headers(details["request_headers"]),
+        request=request,
+        splices=tuple(Splice(*fields) for fields in details["splices"]),
+        reply_headers=_headers(details["reply_headers"]),
+        reply=reply,
+        missing=tuple(details["missing"]),
+        delivered=summary.delivered,
+        error=summary.error,
+    )
+
+
+def _headers(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in pairs)

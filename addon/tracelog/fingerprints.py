@@ -1,0 +1,67 @@
+"""Tells how much of a body repeats an earlier one without keeping the earlier one.
+
+A harness resends its history with every turn, so the writer would need every rollout's last body in
+memory to find what is new. It keeps a digest of each block and the bytes after the last whole block
+instead: some kilobytes a rollout, however long it grows.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+BLOCK = 4096  # bytes
+_DIGEST = 16  # bytes of each block's SHA-256
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Stands for a body of `size` bytes."""
+
+    size: int
+    digests: bytes  # of the whole blocks, one after another
+    tail: bytes  # what follows the last whole block
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it holds."""
+        return len(self.digests) + len(self.tail) + 120
+
+    def blocks_shared_with(self, other: "Fingerprint") -> int:
+        """How many whole blocks at the front are the same."""
+        mine, others = self.digests, other.digests
+        shorter = min(len(mine), len(others))
+        if mine[:shorter] == others[:shorter]:
+            return shorter // _DIGEST
+        return _equal_front(mine, others) // _DIGEST
+
+    def shared_prefix(self, other: "Fingerprint", body: bytes | memoryview) -> int:
+        """How many bytes at the front of `body`, whose fingerprint is `other`, this one has too.
+
+        Exact when they differ after the last whole block of this body, as histories that only grow do;
+        otherwise rounded down to a block.
+        """
+        blocks = self.blocks_shared_with(other)
+        at = blocks * BLOCK
+        if blocks * _DIGEST < len(self.digests):
+            return at
+        return at + _equal_front(self.tail, bytes(body[at : at + len(self.tail)]))
+
+
+def fingerprint(body: bytes | memoryview) -> Fingerprint:
+    """The fingerprint of `body`."""
+    whole = len(body) - len(body) % BLOCK
+    view = memoryview(body)
+    sha256 = hashlib.sha256
+    digests = b"".join([sha256(view[at : at + BLOCK]).digest()[:_DIGEST] for at in range(0, whole, BLOCK)])
+    return Fingerprint(len(body), digests, bytes(view[whole:]))
+
+
+def _equal_front(one: bytes, other: bytes) -> int:
+    """The length of the longest common prefix, by halving."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

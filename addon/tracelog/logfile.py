@@ -1,0 +1,169 @@
+"""One trace log as a file: its header, where its records lie, and each record checked when it is read."""
+
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
+from turnstile.addon.tracelog.frames import (
+    FORMAT_MAJOR,
+    HEAD_SIZE,
+    MAGIC,
+    Head,
+    RecordType,
+    unpack_body,
+    unpacked,
+)
+from turnstile.addon.tracelog.index import Index
+from turnstile.addon.tracelog.records import LogHeader
+
+_FOOTER_SIZE = 8 + len(MAGIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Where the readable part of a log ends before the file does."""
+
+    kind: Literal["log_torn", "log_corrupt"]
+    offset: int  # of the first record that cannot be read
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record whose checksum holds, its body still compressed."""
+
+    path: Path
+    offset: int
+    head: Head
+    envelope: dict[str, Any]
+    stored: bytes
+
+    def body(self, dictionary: bytes = b"") -> bytes:
+        """Decompressed. Raises LogCorruptError when it is not what its head says."""
+        try:
+            return unpack_body(self.head, self.stored, dictionary)
+        except ValueError as error:
+            raise LogCorruptError(self.path, self.offset, str(error)) from error
+
+
+class LogFile:
+    """A trace log opened for reading; raises LogFormatError when it is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise LogFormatError(f"{path}: cannot be opened: {error.strerror}") from error
+        self._size = os.fstat(self._file.fileno()).st_size
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def header(self) -> LogHeader:
+        """The first record.
+
+        Raises LogFormatError for another kind of file or a newer format, LogCorruptError for damage.
+        """
+        magic = self._read(0, len(MAGIC))
+        if magic != MAGIC:
+            raise LogFormatError(f"{self.path} is no trace log: it begins with {magic!r}, expected {MAGIC!r}")
+        fields = unpacked(self.record(len(MAGIC), RecordType.HEADER).body())
+        major, minor = fields.pop("format")
+        if major > FORMAT_MAJOR:
+            raise LogFormatError(
+                f"{self.path} has format {major}.{minor}, this version reads up to {FORMAT_MAJOR}.x: "
+                "read it with a newer turnstile"
+            )
+        return LogHeader(**{name: fields.get(name) for name in LogHeader.__slots__})
+
+    def record(self, offset: int, kind: RecordType) -> Record:
+        """The record at `offset`. Raises LogCorruptError when it is damaged or of another type."""
+        head = self._head(offset)
+        if head is None or offset + head.record_size > self._size:
+            raise LogCorruptError(self.path, offset, "its head is damaged or it is cut off")
+        if head.type != kind:
+            raise LogCorruptError(self.path, offset, f"has type {head.type}, expected {kind.name} ({kind})")
+        envelope = self._envelope(offset, head)
+        stored = self._read(offset + HEAD_SIZE + head.envelope_size, head.stored_size)
+        if zlib.crc32(stored) != head.stored_checksum:
+            raise LogCorruptError(self.path, offset, "its body's checksum does not hold")
+        return Record(self.path, offset, head, envelope, stored)
+
+    def index(self) -> tuple[Index, Damage | None]:
+        """Where the records lie: from the index at the end, else from a walk over all heads."""
+        end = self._size
+        if self._read(max(0, end - len(MAGIC)), len(MAGIC)) == MAGIC and end > _FOOTER_SIZE + len(MAGIC):
+            end -= _FOOTER_SIZE
+            try:
+                return self._written_index(int.from_bytes(self._read(end, 8), "little")), None
+            except LogCorruptError:
+                pass  # what it says can be found without it
+        return self._scan(end)
+
+    def _written_index(self, offset: int) -> Index:
+        return Index.from_record(unpacked(self.record(offset, RecordType.INDEX).body()))
+
+    def _scan(self, end: int) -> tuple[Index, Damage | None]:
+        index = Index()
+        offset = len(MAGIC)
+        while offset < end:
+            head = self._head(offset)
+            if head is None or offset + head.record_size > end:
+                return index, _damage(offset, end - offset, head)
+            try:
+                self._enter(index, offset, head)
+            except LogCorruptError as error:
+                return index, Damage("log_corrupt", offset, f"{error.reason}; nothing after it was read")
+            offset += head.record_size
+        return index, None
+
+    def _enter(self, index: Index, offset: int, head: Head) -> None:
+        """Notes the record in the index; types of newer minor versions are stepped over."""
+        if head.type == RecordType.EXCHANGE:
+            index.add_exchange(self._envelope(offset, head)["group_id"], offset)
+        elif head.type == RecordType.BLOB:
+            index.blobs[self._envelope(offset, head)["sha256"]] = offset
+        elif head.type == RecordType.BACKEND:
+            index.backends.append(offset)
+        elif head.type == RecordType.REWARD:
+            index.rewards.append(offset)
+
+    def _envelope(self, offset: int, head: Head) -> Any:
+        data = self._read(offset + HEAD_SIZE, head.envelope_size)
+        if zlib.crc32(data) != head.envelope_checksum:
+            raise LogCorruptError(self.path, offset, "its envelope's checksum does not hold")
+        return unpacked(data)
+
+    def _head(self, offset: int) -> Head | None:
+        data = self._read(offset, HEAD_SIZE)
+        return Head.unpack(data) if len(data) == HEAD_SIZE else None
+
+    def _read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes; never asks for more than the file holds."""
+        size = min(size, max(0, self._size - offset))
+        parts = []
+        while size > 0 and (part := os.pread(self._file.fileno(), size, offset)):
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _damage(offset: int, left: int, head: Head | None) -> Damage:
+    if left < HEAD_SIZE or head is not None:
+        needed = head.record_size if head else HEAD_SIZE
+        found = f"{left} bytes are left, it needs {needed}"
+        return Damage(
+            "log_torn",
+            offset,
+            f"the record at offset {offset} is incomplete ({found}); all before it are whole",
+        )
+    return Damage(
+        "log_corrupt",
+        offset,
+        f"the head at offset {offset} is damaged; the {left} bytes from there cannot be read",
+    )

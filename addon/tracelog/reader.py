@@ -1,0 +1,189 @@
+"""Reads trace logs: by offset, or one record after the other.
+
+Bounded: one record's bodies at a time, and of earlier ones no more than `CACHE_BYTES`, because a record
+may repeat parts of them. Damage is met, not suffered: what stands before it is given, then it is named.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from turnstile.addon.tracelog.bases import MAX_DEPTH
+from turnstile.addon.tracelog.encoding import decode_exchange, summary_of
+from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
+from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, unpacked
+from turnstile.addon.tracelog.logfile import Damage, LogFile, Record
+from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary
+
+CACHE_BYTES = 256 * 1024 * 1024
+
+
+def open_log(path: Path) -> "LogReader":
+    """A reader of the trace log at `path`.
+
+    Raises LogFormatError when it is none, or of a newer format; LogCorruptError when its header is damaged.
+    """
+    return LogReader(path)
+
+
+def log_paths(paths: Sequence[Path]) -> list[Path]:
+    """The trace logs that `paths` name: files as they are, directories by their *.tslog; sorted, each once.
+
+    Raises LogFormatError for a path that does not exist and a directory without trace logs.
+    """
+    found: set[Path] = set()
+    for path in paths:
+        logs = sorted(path.rglob("*.tslog")) if path.is_dir() else [path]
+        if not path.exists() or not logs:
+            what = "holds no trace log (*.tslog)" if path.is_dir() else "does not exist"
+            raise LogFormatError(f"{path} {what}; name a .tslog file or a directory of them")
+        found.update(logs)
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unpacked:
+    """What later records may rest on."""
+
+    request: bytes
+    reply: bytes
+    dictionary: bytes
+
+    @property
+    def memory(self) -> int:
+        return len(self.request) + len(self.reply) + len(self.dictionary)
+
+
+class LogReader:
+    """One trace log, opened. Use as a context manager, or `close` it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = LogFile(path)
+        try:
+            self.header: LogHeader = self._file.header()
+            self._index, self.damage = self._file.index()
+        except BaseException:
+            self._file.close()
+            raise
+        self._cache: OrderedDict[int, _Unpacked] = OrderedDict()
+        self._cached_bytes = 0
+        self._backends: dict[int, Mapping[str, Any]] = {}
+
+    # `damage`: what ends the readable part of the file before its end, None where it is whole.
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+        self._cache.clear()
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that have exchanges here."""
+        return list(self._index.exchanges)
+
+    def summaries(self, group_id: str | None = None) -> Iterator[Summary]:
+        """Every exchange (of one group) in file order, without its bodies.
+
+        Raises LogCorruptError at a record whose envelope is damaged.
+        """
+        for offset in self._index.exchange_offsets(group_id):
+            yield self._summary(self._file.record(offset, RecordType.EXCHANGE))
+
+    def exchanges(self, group_id: str | None = None) -> Iterator[tuple[int, Exchange]]:
+        """(offset, exchange) of every exchange (of one group) in file order; raises as `exchange` does."""
+        for offset in self._index.exchange_offsets(group_id):
+            yield offset, self.exchange(offset)
+
+    def exchange(self, offset: int) -> Exchange:
+        """The exchange whose record lies at `offset`.
+
+        Raises LogCorruptError when the record, or one that it rests on, is damaged.
+        """
+        chain = self._chain(offset)
+        for record in reversed(chain):
+            exchange = self._decoded(record)
+        return replace(exchange, backend=self._backend_at(offset))
+
+    def rewards(self) -> Iterator[Reward]:
+        """Every reward in file order. Raises LogCorruptError at a damaged one."""
+        for offset in self._index.rewards:
+            record = self._file.record(offset, RecordType.REWARD)
+            yield Reward(**record.envelope, metadata=unpacked(record.body()))
+
+    def check(self) -> None:
+        """Reads every record whole. Raises LogCorruptError at the first that is damaged."""
+        for digest, offset in self._index.blobs.items():
+            if hashlib.sha256(self._blob(digest)).digest() != digest:
+                raise LogCorruptError(self.path, offset, "the blob does not have its SHA-256")
+        for _ in self.exchanges():
+            pass
+        for _ in self.rewards():
+            pass
+
+    def _summary(self, record: Record) -> Summary:
+        try:
+            return summary_of(record.envelope, self.header.log_id, record.offset)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise LogCorruptError(self.path, record.offset, f"malformed envelope ({error!r})") from error
+
+    def _chain(self, offset: int) -> list[Record]:
+        """The record at `offset` and below it the bases that are not in memory any more."""
+        chain = [self._file.record(offset, RecordType.EXCHANGE)]
+        while (base := chain[-1].envelope.get("base")) is not None and base not in self._cache:
+            if base >= chain[-1].offset or len(chain) > MAX_DEPTH:
+                raise LogCorruptError(self.path, chain[-1].offset, f"rests on offset {base}, which cannot be")
+            chain.append(self._file.record(base, RecordType.EXCHANGE))
+        return chain
+
+    def _decoded(self, record: Record) -> Exchange:
+        base = record.envelope.get("base")
+        below = _Unpacked(b"", b"", b"")
+        if base is not None:
+            below = self._cache[base]
+            self._cache.move_to_end(base)
+        body = record.body(below.dictionary)
+        try:
+            exchange = decode_exchange(self._summary(record), body, (below.request, below.reply), self._blob)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise LogCorruptError(self.path, record.offset, f"cannot be rebuilt: {error}") from error
+        self._remember(record.offset, _Unpacked(exchange.request, exchange.reply, body[-DICTIONARY_SIZE:]))
+        return exchange
+
+    def _remember(self, offset: int, unpacked_: _Unpacked) -> None:
+        if offset not in self._cache:
+            self._cached_bytes += unpacked_.memory
+        self._cache[offset] = unpacked_
+        self._cache.move_to_end(offset)
+        while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
+            self._cached_bytes -= self._cache.popitem(last=False)[1].memory
+
+    def _blob(self, digest: bytes) -> bytes:
+        if digest not in self._index.blobs:
+            raise ValueError(f"blob {digest.hex()[:12]}... is not in this log")
+        return self._file.record(self._index.blobs[digest], RecordType.BLOB).body()
+
+    def _backend_at(self, offset: int) -> Mapping[str, Any] | None:
+        """The probe in force for the exchange at `offset`."""
+        earlier = [at for at in self._index.backends if at < offset]
+        if not earlier:
+            return self.header.backend
+        if earlier[-1] not in self._backends:
+            record = self._file.record(earlier[-1], RecordType.BACKEND)
+            self._backends[earlier[-1]] = unpacked(record.body())
+        return self._backends[earlier[-1]]
+
+
+__all__ = ["CACHE_BYTES", "Damage", "LogReader", "log_paths", "open_log"]

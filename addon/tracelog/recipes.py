@@ -1,0 +1,94 @@
+"""A body as a recipe: new bytes, bytes of the base exchange, and blobs.
+
+On disk (FORMAT.md, "Recipes") a step is an int (so many new bytes), `[body, start, size]` (a copy from
+the base exchange: body 0 its request, 1 its reply) or 32 bytes (the SHA-256 of a blob that stands here
+in base64).
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from turnstile.addon.tracelog.base64_spans import base64_spans
+
+REQUEST, REPLY = 0, 1  # the two bodies of an exchange
+
+_ARRAY = re.compile(rb"\[(?=[0-9, ]{64})")
+_LONG_ARRAY = 512  # bytes; below, a copy saves nothing
+
+
+@dataclass(slots=True)
+class Recipe:
+    """How to rebuild one body, and what is new in it."""
+
+    steps: list[Any] = field(default_factory=list)
+    new: list[bytes | memoryview] = field(default_factory=list)
+    blobs: dict[bytes, bytes] = field(default_factory=dict)  # SHA-256 -> bytes, of those that it names
+
+    def add_new(self, body: bytes, start: int, end: int) -> None:
+        """body[start:end] is new, but for the long base64 spans in it, which become blobs."""
+        at = start
+        part = body if end == len(body) else body[:end]
+        for first, last, raw in base64_spans(part, start):
+            self._add_literal(body, at, first)
+            digest = hashlib.sha256(raw).digest()
+            self.blobs[digest] = raw
+            self.steps.append(digest)
+            at = last
+        self._add_literal(body, at, end)
+
+    def add_copy(self, body: int, start: int, size: int) -> None:
+        """The next `size` bytes stand at `start` of the base exchange's `body`."""
+        if size:
+            self.steps.append([body, start, size])
+
+    def _add_literal(self, body: bytes, start: int, end: int) -> None:
+        if end > start:
+            self.steps.append(end - start)
+            self.new.append(memoryview(body)[start:end])
+
+
+def longest_array(body: bytes) -> tuple[int, int]:
+    """The span between the brackets of the longest plain integer array, (0, 0) if there is no long one.
+
+    A reply repeats the ids of the whole prompt: what grows with every turn and stays the same.
+    """
+    longest = (0, 0)
+    for match in _ARRAY.finditer(body):
+        start = match.end()
+        end = body.find(b"]", start)
+        if end - start > max(_LONG_ARRAY, longest[1] - longest[0]) and _is_plain(body[start:end]):
+            longest = (start, end)
+    return longest
+
+
+def _is_plain(array: bytes) -> bool:
+    return not array.translate(None, b"0123456789, ")
+
+
+def rebuild(
+    steps: list[Any], new: memoryview, base: tuple[bytes, bytes], blob: Callable[[bytes], bytes]
+) -> tuple[bytes, int]:
+    """(the body, how much of `new` it took); `base` are the base exchange's request and reply.
+
+    Raises ValueError for a step that does not fit.
+    """
+    parts: list[bytes | memoryview] = []
+    at = 0
+    for step in steps:
+        if isinstance(step, int):
+            parts.append(new[at : at + step])
+            at += step
+        elif isinstance(step, bytes):
+            parts.append(base64.b64encode(blob(step)))
+        else:
+            which, start, size = step
+            parts.append(memoryview(base[which])[start : start + size])
+            if len(parts[-1]) != size:
+                raise ValueError(f"copies {size} bytes from {start} of a body of {len(base[which])}")
+    if at > len(new):
+        raise ValueError(f"needs {at} new bytes, the record has {len(new)}")
+    return b"".join(parts), at

@@ -1,0 +1,148 @@
+"""The records of a trace log as values; FORMAT.md tells how each lies on disk."""
+
+import gzip
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Outcome = Literal["complete", "client_left", "backend_failed", "refused", "interrupted"]
+"""How an exchange ended.
+
+complete        a whole reply came, whatever its HTTP status
+client_left     the harness hung up before the whole reply had come; `reply` holds what there was
+backend_failed  no whole reply came from the backend
+refused         Turnstile answered by itself and forwarded nothing
+interrupted     the proxy was shut down while the exchange was under way
+"""
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogHeader:
+    """The first record of a file."""
+
+    log_id: str  # 16 hexadecimal digits, one for each writer, shared by its parts
+    part: int  # 0 for a writer's first file, one more after each rotation
+    program: str  # who wrote it, with versions
+    process_id: int
+    host: str
+    started_at: float  # Unix seconds
+    backend: Mapping[str, Any] | None  # what was known of the backend when the file was begun
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """One edit of a body: source[start:end] gives way to `insert` (byte offsets of the source)."""
+
+    start: int
+    end: int
+    insert: bytes
+
+
+def spliced(source: bytes, splices: Sequence[Splice]) -> bytes:
+    """`source` with every splice applied; they are in rising order and do not overlap."""
+    parts, at = [], 0
+    for splice in splices:
+        parts += [source[at : splice.start], splice.insert]
+        at = splice.end
+    return b"".join([*parts, source[at:]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One HTTP request with its outcome, as it went over the wire."""
+
+    exchange_id: str  # unique over all logs; "<log_id>-<number>"
+    group_id: str
+    rollout_id: str | None
+    started_at: float  # Unix seconds, when the request's head had come
+    duration_s: float
+    method: str
+    path: str  # on the backend, with its query: /v1/chat/completions
+    outcome: Outcome
+    status: int | None  # HTTP status of the backend's reply; None when no head came
+    request_headers: Headers  # as the harness sent them, secret values blanked
+    request: bytes  # body as the harness sent it, before any content-decoding
+    splices: tuple[Splice, ...]  # turn the content-decoded body into the one that was forwarded
+    reply_headers: Headers
+    reply: bytes  # body as the backend sent it, before any content-decoding
+    missing: tuple[str, ...] = ()  # facts that were asked for and are absent from the reply
+    delivered: bool = True  # False: the harness was gone before the reply could be handed on
+    error: str | None = None  # what went wrong, in words; never a part of a body
+    backend: Mapping[str, Any] | None = None  # the probe in force; the reader fills it in
+
+    def forwarded(self) -> bytes:
+        """The body that the backend got."""
+        return spliced(content_decoded(self.request, self.request_headers), self.splices)
+
+    def reply_content(self) -> bytes:
+        """The reply's body without its content-encoding.
+
+        Raises ValueError for an encoding that cannot be undone here.
+        """
+        return content_decoded(self.reply, self.reply_headers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reward:
+    """A reward that somebody posted for a group, a rollout or a sequence."""
+
+    group_id: str
+    rollout_id: str | None
+    sequence_id: str | None
+    reward: float
+    at: float  # Unix seconds
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What can be told of an exchange without unpacking its bodies."""
+
+    exchange_id: str
+    group_id: str
+    rollout_id: str | None
+    started_at: float
+    duration_s: float
+    method: str
+    path: str
+    outcome: Outcome
+    status: int | None
+    delivered: bool
+    error: str | None
+    offset: int  # of its record, bytes from the start of the file
+    request_bytes: int
+    reply_bytes: int
+
+
+def content_decoded(body: bytes, headers: Headers) -> bytes:
+    """`body` without the content-encoding that `headers` name (none, gzip, deflate, zstd).
+
+    Raises ValueError for another encoding or a body that is not what its header says.
+    """
+    encoding = next(
+        (value.strip().lower() for name, value in headers if name.lower() == "content-encoding"), ""
+    )
+    if encoding in ("", "identity") or not body:
+        return body
+    try:
+        if encoding == "gzip":
+            return gzip.decompress(body)
+        if encoding == "deflate":
+            return zlib.decompress(body)
+        if encoding == "zstd":
+            return _zstd_decoded(body)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"the body is no valid {encoding}: {error}") from error
+    raise ValueError(f"content-encoding {encoding!r} cannot be decoded here (known: gzip, deflate, zstd)")
+
+
+def _zstd_decoded(body: bytes) -> bytes:
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+    except zstandard.ZstdError as error:
+        raise OSError(str(error)) from error

@@ -1,0 +1,22 @@
+from array import array
+
+from turnstile.addon.tracelog.index import Index
+
+
+def test_index_comes_back_from_its_record() -> None:
+    index = Index(blobs={b"s" * 32: 7}, backends=[3], rewards=[9])
+    index.add_exchange("g", 10)
+    index.add_exchange("h", 20)
+    index.add_exchange("g", 30)
+    again = Index.from_record(index.as_record())
+    assert again == index
+    assert again.exchanges == {"g": array("Q", [10, 30]), "h": array("Q", [20])}
+
+
+def test_offsets_are_in_file_order() -> None:
+    index = Index()
+    for group, offset in (("g", 30), ("h", 20), ("g", 40)):
+        index.add_exchange(group, offset)
+    assert index.exchange_offsets() == [20, 30, 40]
+    assert index.exchange_offsets("g") == [30, 40]
+    assert index.exchange_offsets("absent") == []

@@ -1,0 +1,57 @@
+import base64
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, longest_array, rebuild
+
+RAW = random.Random(2).randbytes(4000)
+
+
+def no_blob(digest: bytes) -> bytes:
+    raise AssertionError(digest)
+
+
+def test_longest_plain_array_is_found_between_its_brackets() -> None:
+    ids = b",".join(b"%d" % number for number in range(500))
+    body = b'{"bytes":[1,2,3],"prompt_token_ids":[' + ids + b'],"x":["' + b"1" * 3000 + b'"]}'
+    start, end = longest_array(body)
+    assert body[start:end] == ids
+
+
+def test_array_with_anything_but_digits_is_no_plain_array() -> None:
+    assert longest_array(b"[" + b"1," * 400 + b'"2"]') == (0, 0)
+    assert longest_array(b"[" + b"1," * 400) == (0, 0)
+
+
+def test_steps_are_put_together_in_order() -> None:
+    steps = [3, [REQUEST, 1, 2], 2, [REPLY, 0, 4]]
+    body, taken = rebuild(steps, memoryview(b"abcdefg"), (b"0123", b"wxyz!"), no_blob)
+    assert (body, taken) == (b"abc12dewxyz", 5)
+
+
+@pytest.mark.parametrize("steps", [[[REQUEST, 2, 9]], [9]])
+def test_step_that_does_not_fit_is_refused(steps: list[object]) -> None:
+    with pytest.raises(ValueError, match="bytes"):
+        rebuild(steps, memoryview(b"abc"), (b"0123", b""), no_blob)
+
+
+def test_base64_becomes_a_blob_and_comes_back() -> None:
+    body = b'{"a":"' + base64.b64encode(RAW) + b'","b":"' + base64.b64encode(RAW) + b'"}'
+    recipe = Recipe()
+    recipe.add_new(body, 0, len(body))
+    assert list(recipe.blobs.values()) == [RAW]
+    assert sum(map(len, recipe.new)) < 30
+    new = memoryview(b"".join(recipe.new))
+    assert rebuild(recipe.steps, new, (b"", b""), recipe.blobs.__getitem__)[0] == body
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 6000))
+def test_any_bytes_come_back(before: bytes, after: bytes, size: int) -> None:
+    body = before + base64.b64encode(RAW[:size]) + after
+    recipe = Recipe()
+    recipe.add_new(body, 0, len(body))
+    new = memoryview(b"".join(recipe.new))
+    assert rebuild(recipe.steps, new, (b"", b""), recipe.blobs.__getitem__) == (body, len(new))

@@ -1,0 +1,137 @@
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.support.exchanges import exchange
+from turnstile.addon.tracelog.errors import LogWriteError
+from turnstile.addon.tracelog.reader import log_paths, open_log
+from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.addon.tracelog.writer import LogWriter
+
+
+def read(directory: Path) -> list[Exchange]:
+    found = []
+    for path in log_paths([directory]):
+        with open_log(path) as log:
+            found += [each for _, each in log.exchanges()]
+    return found
+
+
+def turns(count: int, writer: LogWriter) -> list[Exchange]:
+    """A rollout that resends its history, with ids that grow as a prompt's do."""
+    history, ids, made = "", "1", []
+    for number in range(count):
+        history += f'{{"role":"user","content":"question {number} {"x" * 900}"}},'
+        ids += "".join(f",{number * 1000 + at}" for at in range(250))
+        made.append(
+            exchange(
+                number,
+                log_id=writer.log_id,
+                request=f'{{"messages":[{history}null]}}'.encode(),
+                reply=f'{{"id":"{number}","prompt_token_ids":[{ids}],"text":"answer {number}"}}'.encode(),
+            )
+        )
+    return made
+
+
+def test_record_is_readable_as_soon_as_write_returns(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "deep" / "log", program="test")
+    sent = exchange(log_id=writer.log_id)
+    writer.write([sent])
+    assert read(tmp_path) == [sent]
+    writer.close()
+
+
+def test_resent_history_costs_next_to_nothing(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    made = turns(40, writer)
+    for each in made:
+        writer.write([each])
+    size = writer.position.offset
+    writer.close()
+    assert read(tmp_path) == made
+    raw = sum(len(each.request) + len(each.reply) for each in made)
+    assert size < raw / 25
+
+
+def test_rotation_begins_a_part_that_stands_on_its_own(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test", rotate_bytes=900)
+    made = turns(8, writer)
+    for each in made:
+        writer.write([each])
+    writer.close()
+    assert len(log_paths([tmp_path])) > 1
+    assert read(tmp_path) == made
+    headers = [open_log(path).header for path in log_paths([tmp_path])]
+    assert [header.part for header in headers] == list(range(len(headers)))
+    assert {header.log_id for header in headers} == {writer.log_id}
+
+
+def test_two_writers_share_a_directory(tmp_path: Path) -> None:
+    one, other = LogWriter(tmp_path, program="a"), LogWriter(tmp_path, program="b")
+    one.write([exchange(1, log_id=one.log_id)])
+    other.write([exchange(1, log_id=other.log_id)])
+    one.close()
+    other.close()
+    assert len({each.exchange_id for each in read(tmp_path)}) == 2
+
+
+def test_write_after_close_begins_the_next_part(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    made = turns(2, writer)
+    writer.write(made[:1])
+    writer.close()
+    writer.write(made[1:])
+    writer.close()
+    assert len(log_paths([tmp_path])) == 2
+    assert read(tmp_path) == made
+
+
+def test_directory_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LogWriteError, match="cannot begin a trace log"):
+        LogWriter(tmp_path / "file" / "log", program="test")
+
+
+def test_failed_write_leaves_no_half_record_and_the_next_succeeds(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    first, second, third = turns(3, writer)
+    writer.write([first])
+    before = writer.position
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (before.offset + 100, hard))
+    try:
+        with pytest.raises(LogWriteError, match="cannot append"):
+            writer.write([second])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (writer.position, os.path.getsize(before.path)) == (before, before.offset)  # noqa: PTH202
+    writer.write([third])
+    writer.close()
+    assert read(tmp_path) == [first, third]
+
+
+def test_backend_in_force_comes_with_each_exchange(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    made = turns(3, writer)
+    writer.write(made[:1])
+    writer.set_backend({"version": "0.5.22"})
+    writer.write(made[1:2])
+    writer.set_backend({"version": "0.5.23"})
+    writer.write(made[2:])
+    writer.close()
+    assert [each.backend for each in read(tmp_path)] == [None, {"version": "0.5.22"}, {"version": "0.5.23"}]
+
+
+def test_rewards_come_back_in_order(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    rewards = [
+        Reward(group_id="g", rollout_id=None, sequence_id=None, reward=0.5, at=1.0),
+        Reward(group_id="g", rollout_id="r", sequence_id="s", reward=-1.0, at=2.0, metadata={"why": ["x"]}),
+    ]
+    writer.write(rewards)
+    writer.close()
+    with open_log(log_paths([tmp_path])[0]) as log:
+        assert list(log.rewards()) == rewards
