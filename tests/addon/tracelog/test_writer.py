@@ -64,7 +64,10 @@ def test_rotation_begins_a_part_that_stands_on_its_own(tmp_path: Path) -> None:
     writer.close()
     assert len(log_paths([tmp_path])) > 1
     assert read(tmp_path) == made
-    headers = [open_log(path).header for path in log_paths([tmp_path])]
+    headers = []
+    for path in log_paths([tmp_path]):
+        with open_log(path) as log:
+            headers.append(log.header)
     assert [header.part for header in headers] == list(range(len(headers)))
     assert {header.log_id for header in headers} == {writer.log_id}
 
