@@ -1,0 +1,137 @@
+"""What a chat completion asks the backend for, so that the reply tells what the model saw and sampled.
+
+SGLang from 0.5.13 on gives prompt ids, sampled ids with their logprobs and weight versions to a request
+that does not stream. Older servers, other engines and gateways pass over what they do not know, so the same
+is asked of them and the reply shows what came of it. vLLM has one field for both kinds of ids.
+
+Only what is missing is added, as byte edits: the harness's own fields keep their bytes. Source: SGLang's
+ChatCompletionRequest (0.5.4 to 0.5.23) and vLLM's (0.33).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from turnstile.addon.backends.facts import BackendFacts, Kind, at_least
+from turnstile.addon.backends.json_edit import JsonObject, edits, parse_object
+from turnstile.addon.tracelog.records import Splice
+
+Moe = Literal["off", "full"]
+"""Whether to ask for routed experts: not at all, or for every row every turn."""
+
+LOGPROBS = "logprobs"
+META_INFO = "return_meta_info"
+PROMPT_IDS = "return_prompt_token_ids"
+TOKEN_IDS = "return_token_ids"
+ROUTED_EXPERTS = "return_routed_experts"
+INPUT_IDS_IN_SGLEXT = "return_input_ids_in_sglext"
+OUTPUT_IDS_IN_SGLEXT = "return_output_ids_in_sglext"
+
+FLAGS = (
+    LOGPROBS,
+    META_INFO,
+    PROMPT_IDS,
+    TOKEN_IDS,
+    ROUTED_EXPERTS,
+    INPUT_IDS_IN_SGLEXT,
+    OUTPUT_IDS_IN_SGLEXT,
+)
+"""The fields of a request that are on or off and decide what a reply holds."""
+
+REFUSED_WITH_STREAM = frozenset({META_INFO, PROMPT_IDS, TOKEN_IDS})
+"""SGLang from 0.5.13 on answers 400 to these together with `stream`."""
+
+ASKED_OF: Mapping[Kind, frozenset[str]] = {
+    "sglang": frozenset({META_INFO, PROMPT_IDS}),
+    "vllm": frozenset({TOKEN_IDS}),
+    "unknown": frozenset({META_INFO, PROMPT_IDS, TOKEN_IDS}),
+}
+"""Beside logprobs, which every engine knows."""
+
+_TRUE_WORDS = frozenset({"1", "on", "t", "true", "y", "yes"})  # what pydantic reads as true
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """How the harness itself wanted to be answered."""
+
+    wants_stream: bool = False
+    include_usage: bool = False  # of a stream: a usage chunk at its end
+    flags: frozenset[str] = frozenset()  # those of FLAGS that it set
+    top_logprobs: int | None = None
+    n: int = 1
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether logprobs in the reply are its own wish."""
+        return LOGPROBS in self.flags
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request as it goes to the backend, against what the harness sent."""
+
+    splices: tuple[Splice, ...]  # turn the harness's body into the forwarded one
+    harness: Harness
+    wanted: frozenset[str] = frozenset()  # those of FLAGS that capture needs
+
+    @property
+    def added(self) -> frozenset[str]:
+        """Those of FLAGS that the harness did not set: what they bring is not for it."""
+        return self.wanted - self.harness.flags
+
+
+def ask_chat(body: bytes, facts: BackendFacts | None, *, moe: Moe = "off") -> Asking:
+    """The edits by which a /v1/chat/completions request asks for all that capture needs, without streaming.
+
+    `facts` None: nothing is known of the backend. A request that this backend refuses as it stands goes as it
+    stands, so that the harness gets its error. Raises AskingError when the body is no JSON object.
+    """
+    request = parse_object(body)
+    harness = _harness(request, facts)
+    if _is_refused(harness, facts):
+        return Asking((), harness)
+    wanted = wanted_flags(facts, moe)
+    fields: dict[str, Any] = {"stream": False} if harness.wants_stream else {}
+    fields |= {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    # stream_options without stream is an error to vLLM, and means nothing to SGLang.
+    remove = ("stream_options",) if harness.wants_stream else ()
+    return Asking(edits(request, set=fields, remove=remove), harness, wanted)
+
+
+def wanted_flags(facts: BackendFacts | None, moe: Moe) -> frozenset[str]:
+    """What capture asks of that backend."""
+    kind = "unknown" if facts is None else facts.kind
+    wanted = {LOGPROBS} | ASKED_OF[kind]
+    return frozenset(wanted | {ROUTED_EXPERTS} if moe == "full" else wanted)
+
+
+def harness_of(body: bytes, facts: BackendFacts | None = None) -> Harness:
+    """How a request wants to be answered; raises AskingError when the body is no JSON object."""
+    return _harness(parse_object(body), facts)
+
+
+def _harness(request: JsonObject, facts: BackendFacts | None) -> Harness:
+    keys = {member.key for member in request.members}
+    options = request.value("stream_options") if "stream_options" in keys else None
+    asks_for_usage = isinstance(options, dict) and _is_on(options.get("include_usage"))
+    n, top_logprobs = request.value("n"), request.value("top_logprobs")
+    return Harness(
+        wants_stream=_is_on(request.value("stream")),
+        include_usage=asks_for_usage or (facts is not None and facts.usage_by_default),
+        flags=frozenset(flag for flag in FLAGS if flag in keys and _is_on(request.value(flag))),
+        top_logprobs=top_logprobs if isinstance(top_logprobs, int) else None,
+        n=n if isinstance(n, int) else 1,
+    )
+
+
+def _is_refused(harness: Harness, facts: BackendFacts | None) -> bool:
+    known_to_refuse = facts is not None and facts.kind == "sglang" and at_least(facts, 0, 5, 13)
+    return known_to_refuse and harness.wants_stream and bool(harness.flags & REFUSED_WITH_STREAM)
+
+
+def _is_on(value: object) -> bool:
+    """Whether the servers' models (pydantic) read the value as true."""
+    if isinstance(value, str):
+        return value.lower() in _TRUE_WORDS
+    return isinstance(value, int | float) and value == 1

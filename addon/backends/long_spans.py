@@ -1,0 +1,130 @@
+"""Cuts the long values out of a reply, so that the rest can be parsed for next to nothing.
+
+Nearly all of a captured reply is ids and logprobs: 240 kB of 243 for 16,000 prompt ids and 1,000 sampled
+ones. Who only drops them, or hands them on, need not parse them. A cut value leaves a placeholder string
+behind and is put back as the bytes that it was.
+
+Found by text. In JSON a quote inside a string has a backslash before it, so `"key":[` stands for a key at
+some depth. A span that ends too early leaves more closing brackets than opening ones, and what is left is no
+JSON: who cuts must be ready to parse the whole. One that ends too late is excluded by what may stand at its
+end.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+_PLACEHOLDER = b'"\\u0000cut%d"'
+_PLACED = re.compile(rb'"\\u0000cut(\d+)"')
+
+_Span = tuple[int, int]  # [start, end) of a value
+_Field = Callable[[bytes, int], _Span | None]  # its next value from an offset on
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A reply without its long values."""
+
+    rest: bytes
+    values: Mapping[str, bytes]  # by the string that stands in the value's place
+
+    def put_back(self, text: bytes) -> bytes:
+        """JSON text written from what was parsed out of `rest`, with the values in it again."""
+        if not self.values:
+            return text
+        values = tuple(self.values.values())
+        return _PLACED.sub(lambda place: values[int(place[1])], text)
+
+
+def cut_long_values(reply: bytes) -> Cut:
+    """Cuts the prompt ids and both forms of logprobs, where a reply is laid out as SGLang does it."""
+    return _cut(reply, _sglang_spans(reply, (_logprobs, _prompt_ids, _output_token_logprobs)))
+
+
+def cut_prompts_and_logprobs(reply: bytes) -> Cut:
+    """Cuts the prompt ids wherever they stand, and OpenAI's logprobs in the layout of SGLang.
+
+    Prompt ids are arrays (`prompt_token_ids`, sglext's `input_ids`), logprobs objects with a `content`.
+    """
+    spans = [*_sglang_spans(reply, (_logprobs, _prompt_ids))]
+    for key in (b'"prompt_token_ids"', b'"input_ids"'):
+        gaps = zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(reply)], strict=True)
+        spans = sorted([*spans, *(span for start, end in gaps for span in _arrays(reply, key, start, end))])
+    return _cut(reply, spans)
+
+
+def uncut(reply: bytes) -> Cut:
+    """The reply as it is."""
+    return Cut(reply, {})
+
+
+def _cut(reply: bytes, spans: Iterable[_Span]) -> Cut:
+    values: dict[str, bytes] = {}
+    parts, at = [], 0
+    for start, end in spans:
+        parts += [reply[at:start], _PLACEHOLDER % len(values)]
+        values[f"\0cut{len(values)}"] = reply[start:end]
+        at = end
+    rest = b"".join([*parts, reply[at:]])
+    # A model may write what looks like a placeholder. Then nothing is cut.
+    return Cut(rest, values) if rest.count(b'"\\u0000cut') == len(values) else uncut(reply)
+
+
+def _arrays(reply: bytes, quoted_key: bytes, at: int, stop: int) -> Iterator[_Span]:
+    """From `at` to `stop`, the arrays without strings or arrays in them that are values of the key."""
+    while (found := reply.find(quoted_key, at, stop)) >= 0:
+        at = found + len(quoted_key)
+        colon = _behind_space(reply, at)
+        start = _behind_space(reply, colon + 1)
+        is_key = reply[found - 1 : found] != b"\\" and reply[colon : colon + 1] == b":"
+        if is_key and reply[start : start + 1] == b"[" and (end := reply.find(b"]", start, stop)) >= 0:
+            yield start, end + 1
+            at = end + 1
+
+
+def _sglang_spans(reply: bytes, fields: Iterable[_Field]) -> Iterator[_Span]:
+    """Choice by choice, in the order of ChatCompletionResponseChoice, so that no byte is searched twice."""
+    at, found = 0, True
+    while found:
+        found = False
+        for span_from in fields:
+            if (span := span_from(reply, at)) is not None:
+                yield span
+                at, found = span[1], True
+
+
+def _logprobs(reply: bytes, at: int) -> _Span | None:
+    """`{"content": [rows]}`, up to the finish_reason that follows in the same choice.
+
+    A member between them would show as `]},"`, which also ends a token's text now and then: then it stays.
+    """
+    key, end_mark = b'"logprobs":{"content":[{', b'}]},"finish_reason":'
+    if (found := reply.find(key, at)) < 0:
+        return None
+    start = found + len(b'"logprobs":')
+    end = reply.find(b']},"', start)
+    is_end = end >= 0 and reply.startswith(end_mark, end - 1)
+    return (start, end + len(b"]}")) if is_end else None
+
+
+def _prompt_ids(reply: bytes, at: int) -> _Span | None:
+    key = b'"prompt_token_ids":['
+    found = reply.find(key, at)
+    end = reply.find(b"]", found) if found >= 0 else -1
+    return (found + len(key) - 1, end + 1) if end >= 0 else None
+
+
+def _output_token_logprobs(reply: bytes, at: int) -> _Span | None:
+    """The rows `[logprob, id, text]`, up to the count that follows them."""
+    key, end_mark = b'"output_token_logprobs":[[', b']],"output_token_logprobs_length":'
+    if (found := reply.find(key, at)) < 0:
+        return None
+    end = reply.find(b']],"', found)
+    is_end = end >= 0 and reply.startswith(end_mark, end)
+    return (found + len(key) - 2, end + 2) if is_end else None
+
+
+def _behind_space(reply: bytes, at: int) -> int:
+    while reply[at : at + 1] in (b" ", b"\t", b"\n", b"\r"):
+        at += 1
+    return at

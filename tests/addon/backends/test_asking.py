@@ -1,0 +1,159 @@
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.chat import chat_request, compact
+from turnstile.addon.backends.asking import (
+    LOGPROBS,
+    META_INFO,
+    PROMPT_IDS,
+    ROUTED_EXPERTS,
+    TOKEN_IDS,
+    Asking,
+    Harness,
+    ask_chat,
+    harness_of,
+)
+from turnstile.addon.backends.errors import AskingError
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.tracelog.records import spliced
+
+SGLANG = BackendFacts(kind="sglang", version=(0, 5, 23))
+OLD_SGLANG = BackendFacts(kind="sglang", version=(0, 5, 9))
+VLLM = BackendFacts(kind="vllm", version=(0, 33, 0))
+
+
+def forwarded(body: bytes, facts: BackendFacts | None = SGLANG, **options: Any) -> bytes:
+    return spliced(body, ask_chat(body, facts, **options).splices)
+
+
+def test_a_plain_request_asks_for_ids_and_logprobs() -> None:
+    body = b'{"model":"m", "messages":[]}'
+    assert forwarded(body) == (
+        b'{"model":"m", "messages":[],"logprobs":true,"return_meta_info":true,"return_prompt_token_ids":true}'
+    )
+
+
+def test_a_stream_is_asked_for_as_a_whole() -> None:
+    body = b'{"stream":true,"stream_options":{"include_usage":true},"messages":[]}'
+    assert json.loads(forwarded(body)) == {
+        "stream": False,
+        "messages": [],
+        "logprobs": True,
+        "return_meta_info": True,
+        "return_prompt_token_ids": True,
+    }
+
+
+def test_stream_options_of_a_request_that_does_not_stream_are_the_harnesss_own() -> None:
+    assert b"stream_options" in forwarded(chat_request(stream=False, stream_options={"include_usage": True}))
+
+
+@pytest.mark.parametrize(
+    ("facts", "flags"),
+    [
+        (SGLANG, {LOGPROBS, META_INFO, PROMPT_IDS}),
+        (OLD_SGLANG, {LOGPROBS, META_INFO, PROMPT_IDS}),
+        (BackendFacts(kind="sglang"), {LOGPROBS, META_INFO, PROMPT_IDS}),
+        (VLLM, {LOGPROBS, TOKEN_IDS}),
+        (BackendFacts(kind="unknown"), {LOGPROBS, META_INFO, PROMPT_IDS, TOKEN_IDS}),
+        (None, {LOGPROBS, META_INFO, PROMPT_IDS, TOKEN_IDS}),
+    ],
+)
+def test_each_engine_is_asked_in_its_own_words(facts: BackendFacts | None, flags: set[str]) -> None:
+    asking = ask_chat(chat_request(), facts)
+    assert asking.wanted == asking.added == flags
+    assert set(json.loads(forwarded(chat_request(), facts))) == {"model", "messages"} | flags
+
+
+@pytest.mark.parametrize("facts", [SGLANG, VLLM, None])
+def test_routed_experts_are_asked_for_only_on_demand(facts: BackendFacts | None) -> None:
+    assert ROUTED_EXPERTS not in ask_chat(chat_request(), facts).wanted
+    assert json.loads(forwarded(chat_request(), facts, moe="full"))[ROUTED_EXPERTS] is True
+
+
+def test_what_the_harness_asks_for_itself_is_not_added() -> None:
+    body = chat_request(logprobs=True, top_logprobs=3, n=2, return_meta_info=True)
+    asking = ask_chat(body, SGLANG)
+    assert asking == Asking(
+        splices=asking.splices,
+        harness=Harness(flags=frozenset({LOGPROBS, META_INFO}), top_logprobs=3, n=2),
+        wanted=frozenset({LOGPROBS, META_INFO, PROMPT_IDS}),
+    )
+    assert asking.added == {PROMPT_IDS}
+    assert spliced(body, asking.splices) == body[:-1] + b',"return_prompt_token_ids":true}'
+
+
+def test_a_request_that_asks_for_everything_stays_as_it_is() -> None:
+    body = chat_request(logprobs=True, return_meta_info=True, return_prompt_token_ids=True, stream=False)
+    assert ask_chat(body, SGLANG).splices == ()
+
+
+@pytest.mark.parametrize("value", ["false", "null", "0", '"no"'])
+def test_a_flag_that_the_harness_switched_off_is_switched_on_and_stays_its_wish(value: str) -> None:
+    body = f'{{"logprobs": {value}, "messages": []}}'.encode()
+    asking = ask_chat(body, SGLANG)
+    assert not asking.harness.wants_logprobs
+    assert LOGPROBS in asking.added
+    assert spliced(body, asking.splices).startswith(b'{"logprobs": true, ')
+
+
+@pytest.mark.parametrize("value", ["true", "1", "1.0", '"true"', '"Yes"'])
+def test_what_the_servers_read_as_true_is_true(value: str) -> None:
+    body = f'{{"stream": {value}}}'.encode()
+    assert ask_chat(body, SGLANG).harness.wants_stream
+    assert forwarded(body).startswith(b'{"stream": false,')
+
+
+@pytest.mark.parametrize("value", ["false", "null", "2", '"maybe"', "[]"])
+def test_what_is_not_true_stays_as_it_was_sent(value: str) -> None:
+    body = f'{{"stream": {value}}}'.encode()
+    assert not ask_chat(body, SGLANG).harness.wants_stream
+    assert forwarded(body).startswith(body[:-1] + b",")
+
+
+@pytest.mark.parametrize("flag", [META_INFO, PROMPT_IDS, TOKEN_IDS])
+def test_a_request_that_the_server_refuses_goes_as_it_is(flag: str) -> None:
+    body = chat_request(**{"stream": True, flag: True})
+    asking = ask_chat(body, SGLANG)
+    assert (asking.splices, asking.wanted) == ((), frozenset())
+    for facts in (OLD_SGLANG, VLLM, None):
+        assert ask_chat(body, facts).splices != ()
+
+
+@pytest.mark.parametrize(
+    ("options", "by_default", "expected"),
+    [
+        (None, False, False),
+        (None, True, True),
+        ({"include_usage": True}, False, True),
+        ({"include_usage": False}, True, True),  # as SGLang has it
+        ({}, False, False),
+        ("yes", False, False),
+    ],
+)
+def test_usage_is_wanted_where_request_or_server_say_so(
+    options: Any, by_default: bool, expected: bool
+) -> None:
+    info = {"stream_response_default_include_usage": by_default}
+    facts = BackendFacts(kind="sglang", version=(0, 5, 23), server_info=info)
+    asking = ask_chat(chat_request(stream=True, stream_options=options), facts)
+    assert asking.harness == Harness(wants_stream=True, include_usage=expected)
+
+
+def test_odd_numbers_of_the_harness_do_not_matter() -> None:
+    harness = ask_chat(chat_request(n="2", top_logprobs="all"), SGLANG).harness
+    assert (harness.n, harness.top_logprobs) == (1, None)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"text"', compact([{}])])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(AskingError):
+        ask_chat(body, SGLANG)
+
+
+def test_the_wishes_of_a_request_can_be_told_without_a_backend() -> None:
+    assert harness_of(chat_request(stream=True, return_token_ids=True)) == Harness(
+        wants_stream=True, flags=frozenset({TOKEN_IDS})
+    )

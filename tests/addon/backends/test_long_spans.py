@@ -1,0 +1,87 @@
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.chat import choice, compact, completion
+from turnstile.addon.backends.long_spans import cut_long_values, cut_prompts_and_logprobs, uncut
+
+
+def test_the_long_values_of_every_choice_are_cut() -> None:
+    reply = compact(completion(choice(0), choice(1, prompt_ids=(7,))))
+    cut = cut_long_values(reply)
+    rest = json.loads(cut.rest)
+    for at, prompt in ((0, b"[151644,872]"), (1, b"[7]")):
+        fields = rest["choices"][at]
+        assert cut.values[fields["prompt_token_ids"]] == prompt
+        assert json.loads(cut.values[fields["logprobs"]]) == choice()["logprobs"]
+        rows = fields["meta_info"]["output_token_logprobs"]
+        assert json.loads(cut.values[rows]) == choice()["meta_info"]["output_token_logprobs"]
+    assert len(cut.values) == 6
+
+
+def test_a_value_is_put_back_as_the_bytes_that_it_was() -> None:
+    reply = compact(completion(choice(prompt_ids=(1, 2)), id="é")).replace(b"-0.5", b"-0.50e0")
+    cut = cut_long_values(reply)
+    assert cut.put_back(compact(json.loads(cut.rest))) == reply
+
+
+def test_text_that_looks_like_the_end_of_the_logprobs_keeps_them_in_place() -> None:
+    reply = compact(completion(choice(sampled=((-0.5, 19, "]},"), (-0.25, 7, "]],")))))
+    cut = cut_long_values(reply)
+    rest = json.loads(cut.rest)["choices"][0]
+    assert rest["logprobs"] == json.loads(reply)["choices"][0]["logprobs"]
+    assert rest["meta_info"]["output_token_logprobs"] == [[-0.5, 19, "]},"], [-0.25, 7, "]],"]]
+    assert list(cut.values.values()) == [b"[151644,872]"]
+
+
+def test_a_member_behind_the_logprobs_is_not_cut_with_them() -> None:
+    reply = compact(completion()).replace(
+        b'},"finish_reason":"stop"', b'},"x":{"y":[{}]},"finish_reason":"stop"'
+    )
+    assert b'"x":{"y":[{}]}' in cut_long_values(reply).rest
+
+
+def test_what_looks_like_a_placeholder_keeps_all_in_place() -> None:
+    reply = compact(completion(choice(message={"content": "\0cut0"})))
+    assert cut_long_values(reply) == uncut(reply)
+    assert cut_prompts_and_logprobs(reply) == uncut(reply)
+
+
+def test_a_placeholder_inside_a_cut_value_is_not_filled() -> None:
+    reply = compact(completion(choice(sampled=((-0.5, 19, "\0cut0"), (-0.5, 20, "b")))))
+    cut = cut_long_values(reply)
+    assert len(cut.values) == 3
+    assert cut.put_back(cut.rest) == reply
+
+
+def test_prompt_ids_are_found_in_whatever_layout() -> None:
+    sglext = {"input_ids": [1, 2], "output_ids": [[3]]}
+    for indent in (None, 1):
+        reply = json.dumps(completion(sglext=sglext), indent=indent).encode()
+        cut = cut_prompts_and_logprobs(reply)
+        rest = json.loads(cut.rest)
+        assert json.loads(cut.values[rest["choices"][0]["prompt_token_ids"]]) == [151644, 872]
+        assert json.loads(cut.values[rest["sglext"]["input_ids"]]) == [1, 2]
+
+
+def test_text_that_spells_the_key_is_left_alone() -> None:
+    said = '"prompt_token_ids":[1,2] \\"input_ids": [3]'
+    reply = compact({"content": said, "prompt_token_ids": "none", "input_ids": None})
+    assert cut_prompts_and_logprobs(reply) == uncut(reply)
+
+
+TEXT = st.text(st.sampled_from('"\\]}[{,:ax0é\0') | st.characters(codec="utf-8"), max_size=6)
+
+
+@given(TEXT, st.lists(TEXT, max_size=4), st.lists(st.integers(0, 300), max_size=3))
+def test_what_was_cut_and_put_back_is_the_reply(content: str, tokens: list[str], ids: list[int]) -> None:
+    sampled = tuple((-0.5, at, text) for at, text in enumerate(tokens))
+    reply = compact(
+        completion(
+            choice(message={"content": content}, sampled=sampled, prompt_ids=tuple(ids)), model=content
+        )
+    )
+    for cut in (cut_long_values(reply), cut_prompts_and_logprobs(reply)):
+        assert cut.put_back(cut.rest) == reply
+        json.loads(cut.rest)
