@@ -1,0 +1,1 @@
+"""Online: records what goes over the wire, and interprets no more than it must."""

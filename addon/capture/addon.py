@@ -1,0 +1,189 @@
+"""The addon: mitmproxy's hooks in lifecycle order, each a few lines.
+
+mitmproxy reloads the script when its file changes: the old script's addons get `done`, then the new ones
+load, configure and running. The addon is one object for the whole process, so that a reload changes nothing.
+When the new script does not load, or an option of another script is bad, mitmproxy would forward on without
+the addon and say nothing of it; so it looks after itself.
+"""
+
+import asyncio
+import logging
+from functools import cache
+from typing import Any
+
+from mitmproxy import ctx
+from mitmproxy.addonmanager import Loader, traverse
+from mitmproxy.exceptions import OptionsError
+from mitmproxy.http import HTTPFlow
+
+from turnstile.addon.capture import flows
+from turnstile.addon.capture.answers import give, internal_error, not_capturing, not_recorded
+from turnstile.addon.capture.defaults import set_better_defaults
+from turnstile.addon.capture.error_pages import use_html_errors, use_openai_errors
+from turnstile.addon.capture.options import (
+    Settings,
+    SettingsError,
+    declare_options,
+    read_settings,
+    take_out_malformed,
+    touches_settings,
+)
+from turnstile.addon.capture.session import Session, open_session
+from turnstile.addon.capture.shortcomings import note_own_error
+from turnstile.addon.tracelog.errors import LogWriteError
+
+logger = logging.getLogger(__name__)
+
+
+class TurnstileAddon:
+    """Captures; idle where mitmproxy serves no port (`-n`), as when it shows a file of flows."""
+
+    name = "turnstile"
+
+    def __init__(self) -> None:
+        self._settings: Settings | None = None  # None: no port is served, or an option is bad
+        self._session: Session | None = None
+        self._running = False
+        self._refused = False  # mitmproxy is about to end
+        self._why_not = "it is starting"  # without a session
+
+    def load(self, loader: Loader) -> None:
+        """Declares the options."""
+        declare_options(loader)
+        for error in take_out_malformed(ctx.options.deferred):
+            self._refuse_to_start(error)
+        asyncio.get_running_loop().call_soon(self._look_after_itself)
+
+    def configure(self, updated: set[str]) -> None:
+        """Checks the options; a bad one ends mitmproxy at its start, and no change is taken later."""
+        if self._refused or not touches_settings(updated):
+            return
+        try:
+            settings = read_settings(ctx.options)
+            if self._running and settings not in (None, self._settings):
+                raise SettingsError("options cannot be changed while capturing; start the proxy anew")
+        except SettingsError as error:
+            if self._running:
+                raise OptionsError(f"turnstile: {error}") from error  # type: ignore[no-untyped-call]
+            self._refuse_to_start(error)
+            return
+        if settings is not None:
+            self._settings = settings
+            set_better_defaults(ctx.options)
+
+    def running(self) -> None:
+        """Begins the log and asks the backend what it is."""
+        self._running = True
+        if self._settings is None or self._session is not None:
+            return
+        try:
+            self._session = open_session(self._settings)
+        except LogWriteError as error:
+            self._refuse_to_start(error)
+        else:
+            use_openai_errors()
+
+    async def request(self, flow: HTTPFlow) -> None:
+        """Answers what is Turnstile's; asks the backend for more than the harness did."""
+        session = self._session
+        if not _from_harness(flow):
+            return
+        if session is None:
+            give(flow, not_capturing(self._why_not))
+            return
+        try:
+            await flows.on_request(session, flow)
+        except Exception as error:
+            note_own_error(session, "routing a request", error)
+            give(flow, internal_error("routing the request"))
+
+    def responseheaders(self, flow: HTTPFlow) -> None:
+        """Decides whether the reply is held until it is whole."""
+        if self._session is not None and _from_harness(flow):
+            flows.on_response_headers(self._session, flow)
+
+    async def response(self, flow: HTTPFlow) -> None:
+        """Records the exchange before the reply leaves."""
+        session = self._session
+        if session is None or not _from_harness(flow):
+            return
+        try:
+            await flows.on_response(session, flow)
+        except Exception as error:
+            note_own_error(session, "recording an exchange", error)
+            if session.settings.on_log_error == "fail":
+                give(flow, not_recorded("Turnstile failed, see the proxy's console"))
+
+    async def error(self, flow: HTTPFlow) -> None:
+        """Records an exchange that came to no whole reply."""
+        session = self._session
+        if session is None:
+            return
+        try:
+            await flows.on_error(session, flow)
+        except Exception as error:
+            note_own_error(session, "recording a failed exchange", error)
+
+    def done(self) -> None:
+        """Ends the log; or, taken out by a reload of the script, sees to it that capture goes on.
+
+        mitmproxy goes on calling hooks of open flows after this one.
+        """
+        if not _is_registered(self):
+            asyncio.get_running_loop().call_soon(self._look_after_itself)
+            return
+        self._running, self._why_not = False, "it has stopped"
+        session, self._session = self._session, None
+        if session is not None:
+            flows.interrupt(session)
+            session.recorder.close()
+            use_html_errors()
+
+    def _refuse_to_start(self, error: Exception | str) -> None:
+        # An exception would be shown with its traceback; an error that is logged before mitmproxy runs
+        # ends it as well.
+        self._settings, self._refused, self._why_not = None, True, str(error)
+        logger.error("turnstile: %s", error)
+
+    def _look_after_itself(self) -> None:
+        """Once mitmproxy has loaded or unloaded the script: whether its hooks are still called."""
+        addons: Any = ctx.master.addons
+        hooked = any(each is self for each in traverse(addons.chain))  # type: ignore[no-untyped-call]
+        if hooked or ctx.master.should_exit.is_set():
+            return
+        if not self._running:
+            self._refuse_to_start(
+                "mitmproxy did not take the addon, most likely for a bad option of another script"
+            )
+            return
+        logger.error(
+            "turnstile: the addon's script is gone or does not load; capture goes on with the code in memory"
+        )
+        addons.lookup.pop(self.name, None)
+        addons.add(self)
+
+
+@cache
+def the_addon() -> TurnstileAddon:
+    """The one addon of this process."""
+    return TurnstileAddon()
+
+
+def addon() -> TurnstileAddon:
+    """The one addon of this process, for a script that is being loaded."""
+    found = the_addon()
+    master: Any = getattr(ctx, "master", None)
+    if master is not None and found in master.addons.chain:
+        master.addons.remove(found)  # it had put itself back; the script shall hold it again
+    return found
+
+
+def _is_registered(addon: TurnstileAddon) -> bool:
+    """False while mitmproxy takes the addon out; True while it stops."""
+    addons: Any = ctx.master.addons
+    return addons.get(addon.name) is not None
+
+
+def _from_harness(flow: HTTPFlow) -> bool:
+    """Not read from a file, not sent again by mitmproxy's user."""
+    return flow.live and flow.is_replay is None

@@ -1,0 +1,88 @@
+"""Keeps what is known of the backend: probed once, and again after it was away or wanted a key."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from turnstile.addon.backends.errors import BackendNeedsKey, BackendUnreachable
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.probe import probe
+from turnstile.addon.capture.options import BackendChoice
+
+logger = logging.getLogger(__name__)
+
+PROBE_TIMEOUT_S = 5.0
+
+
+class BackendWatch:
+    """The facts of the backend at `url`; `learned` is called with each new set before they are used."""
+
+    def __init__(
+        self, url: str, choice: BackendChoice, learned: Callable[[Mapping[str, Any]], object]
+    ) -> None:
+        self.url = url
+        self.known: BackendFacts | None = None  # None: not probed yet, or away since
+        self.problem: str | None = None  # what the last probe did not find out, and why
+        self._choice = choice
+        self._learned = learned
+        self._probing: asyncio.Task[None] | None = None
+        self._refused_keys: set[str | None] = set()  # the backend wants another key than these
+
+    def start(self, authorization: str | None = None) -> asyncio.Task[None]:
+        """Probes in the background; one probe at a time, so an earlier one's key may be the one used."""
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._probe(authorization))
+        return self._probing
+
+    async def facts(self, authorization: str | None) -> BackendFacts | None:
+        """What is known; probes first where nothing is, with the harness's own `authorization`.
+
+        None when the backend does not answer the probe.
+        """
+        if self.known is None and authorization not in self._refused_keys:
+            await asyncio.wait([self.start(authorization)])
+        if self.known is None and self._refused_keys and authorization not in self._refused_keys:
+            await asyncio.wait([self.start(authorization)])  # the first one had another key
+        return self.known
+
+    def was_away(self) -> None:
+        """What comes back may be another server: it will be asked again."""
+        self.known = None
+        self._refused_keys.clear()
+
+    async def _probe(self, authorization: str | None) -> None:
+        try:
+            facts = await asyncio.to_thread(
+                probe, self.url, authorization=authorization, timeout_s=PROBE_TIMEOUT_S
+            )
+        except BackendNeedsKey as error:
+            self._refused_keys.add(authorization)
+            self._found_nothing(str(error))
+        except BackendUnreachable as error:
+            self._found_nothing(str(error))
+        except Exception as error:  # a fault of ours must not stop the capture
+            logger.exception("turnstile: the probe of the backend failed")
+            self._found_nothing(f"the probe of {self.url} failed: {error!r}")
+        else:
+            self._found(facts)
+
+    def _found_nothing(self, problem: str) -> None:
+        if problem != self.problem:
+            logger.warning("turnstile: the backend does not say what it is: %s", problem)
+        self.problem = problem
+
+    def _found(self, facts: BackendFacts) -> None:
+        if facts.kind == "unknown" and self._choice != "auto":
+            facts = replace(facts, kind=self._choice)
+        if facts.kind == "unknown":
+            self._found_nothing(
+                f"{self.url} answers as none that Turnstile knows (a router?), so token ids may be missing; "
+                "if it is SGLang behind a router, set turnstile_backend=sglang"
+            )
+        else:
+            self.problem = None
+            logger.info("turnstile: the backend at %s is %s %s", self.url, facts.kind, facts.version_text)
+        self._learned(facts.as_record())
+        self.known = facts

@@ -1,0 +1,208 @@
+"""A chat completion's way through the proxy: asked for more, restored, recorded, exactly once.
+
+An exchange is in `Session.in_flight` from its request hook until its record is made, by whichever comes first
+of the response hook, the error hook and the proxy's end. Whoever takes it out makes the record.
+"""
+
+from collections.abc import Callable
+
+from mitmproxy.flow import Error
+from mitmproxy.http import HTTPFlow, Response
+
+from turnstile.addon.backends.asking import Moe, ask_chat
+from turnstile.addon.backends.errors import AskingError
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.restoring import Restored, restore_chat
+from turnstile.addon.capture.admission import admit
+from turnstile.addon.capture.answers import Answer, give, internal_error, invalid_request, not_recorded
+from turnstile.addon.capture.control import control_answer
+from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.keys import Fields, recorded_headers
+from turnstile.addon.capture.options import Settings
+from turnstile.addon.capture.remote_images import names_remote_image
+from turnstile.addon.capture.routes import Route
+from turnstile.addon.capture.session import Session
+from turnstile.addon.capture.shortcomings import note_missing, note_own_error, note_uncaptured
+from turnstile.addon.tracelog.errors import LogWriteError
+from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, spliced
+
+HTTP2_RESET = "stream reset by client"  # a harness leaves one exchange and keeps its connection
+
+
+async def on_request(session: Session, flow: HTTPFlow) -> None:
+    """Answers the request, or makes it ready for the backend."""
+    fields = flow.request.headers.fields
+    route = admit(flow.request, session.settings.secret)
+    if isinstance(route, Answer):
+        session.counters.rejected += 1
+        give(flow, route)
+    elif route.kind == "control":
+        give(flow, await control_answer(session, flow.request.method, route.target))
+    elif route.kind == "chat":
+        await _begin(session, flow, route, fields)
+    elif route.kind == "uncaptured":
+        note_uncaptured(session, route.target.partition("?")[0])
+    else:
+        session.counters.passed_through += 1
+
+
+def on_response_headers(session: Session, flow: HTTPFlow) -> None:
+    """Lets a reply that is not captured through as it comes, event streams among them."""
+    if flow.response is not None:
+        flow.response.stream = flow.id not in session.in_flight
+
+
+async def on_response(session: Session, flow: HTTPFlow) -> None:
+    """Records the exchange, then lets the restored reply go."""
+    held = session.in_flight.get(flow.id)
+    if held is None or flow.response is None:
+        return
+    restored = _restored(session, held, flow.response)
+    missing = restored.missing if isinstance(restored, Restored) else ()
+    if missing:
+        note_missing(session, missing)
+    if flow.response.status_code in (502, 504):
+        session.backend.was_away()  # says a gateway in front of it
+
+    def record() -> Exchange:
+        # The harness may leave while the record waits for room.
+        delivered = flow.client_conn.connected and not isinstance(restored, Answer)
+        return held.ended("complete", missing=missing, delivered=delivered)
+
+    problem = await _record(session, held, record)
+    if problem is not None and session.settings.on_log_error == "fail":
+        give(flow, not_recorded(problem))
+    elif isinstance(restored, Answer):
+        give(flow, restored)
+    elif restored is not None:
+        _hand_on(flow.response, restored)
+
+
+async def on_error(session: Session, flow: HTTPFlow) -> None:
+    """Records an exchange that came to no whole reply: the harness left, or the backend failed."""
+    held = session.in_flight.get(flow.id)
+    if held is None:
+        return
+    reason = flow.error.msg if flow.error else ""
+    if reason == Error.KILLED_MESSAGE:
+        await _record_early(session, held, "interrupted", reason)
+    elif not flow.client_conn.connected or reason.startswith(HTTP2_RESET):
+        await _record_early(session, held, "client_left", reason)
+    else:
+        session.backend.was_away()
+        # what follows is the backend's own bytes
+        await _record_early(session, held, "backend_failed", reason.partition(": b'")[0])
+
+
+def interrupt(session: Session) -> None:
+    """Records what is under way as interrupted, for the proxy stops now."""
+    for held in session.in_flight.values():
+        exchange = held.ended("interrupted", delivered=False, error="the proxy was shut down")
+        session.recorder.record_at_once(_counted(session, exchange))
+    session.in_flight.clear()
+
+
+async def _begin(session: Session, flow: HTTPFlow, route: Route, fields: Fields) -> None:
+    held = InFlight(
+        exchange_id=session.recorder.next_exchange_id(),
+        flow=flow,
+        route=route,
+        redacted_headers=session.settings.redacted_headers,
+        request_headers=recorded_headers(fields, session.settings.redacted_headers, session.settings.secret),
+        request=flow.request.raw_content or b"",
+    )
+    session.in_flight[flow.id] = held
+    flow.request.headers["accept-encoding"] = "identity"
+    try:
+        await _ask(session, held)
+    except Exception as error:  # forwarded as it came
+        held.error = note_own_error(session, "adding fields to a request", error)
+
+
+async def _ask(session: Session, held: InFlight) -> None:
+    """Adds to the request what capture needs; a body that is no readable JSON object stays as it is."""
+    request, backend = held.flow.request, session.backend
+    facts = backend.known or await backend.facts(request.headers.get("authorization"))
+    try:
+        body = content_decoded(held.request, held.request_headers)
+    except ValueError:
+        return
+    if names_remote_image(body):
+        await _refuse(session, held, _remote_image())
+        return
+    try:
+        asking = ask_chat(body, facts, moe=_moe(session.settings, facts))
+    except AskingError:
+        return
+    request.headers.pop("content-encoding", None)
+    request.content = spliced(body, asking.splices)
+    held.asking, held.splices = asking, asking.splices
+
+
+def _moe(settings: Settings, facts: BackendFacts | None) -> Moe:
+    """Whether routed experts are asked for."""
+    if settings.moe == "auto":
+        return "full" if facts is not None and facts.routed_experts_on else "off"
+    return settings.moe
+
+
+async def _refuse(session: Session, held: InFlight, answer: Answer) -> None:
+    give(held.flow, answer)
+    await _record_early(session, held, "refused", answer.content["error"]["message"])
+
+
+def _remote_image() -> Answer:
+    message = (
+        "An image_url names an http(s) address: the backend would fetch it, and the record could not tell "
+        "which bytes the model saw. Send the image as a data: URL."
+    )
+    return invalid_request(400, message, code="remote_image", param="messages")
+
+
+def _restored(session: Session, held: InFlight, response: Response) -> Restored | Answer | None:
+    """What the harness gets instead of `response`; None: the response as it came."""
+    if held.asking is None:
+        return None
+    try:
+        return restore_chat(response.content or b"", response.status_code, held.asking)
+    except Exception as error:
+        held.error = note_own_error(session, "restoring a reply", error)
+        streams = held.asking.harness.wants_stream and response.status_code == 200
+        return internal_error("making a stream of the reply") if streams else None
+
+
+def _hand_on(response: Response, restored: Restored) -> None:
+    if restored.body is response.raw_content:
+        return
+    headers = response.headers
+    headers.pop("content-encoding", None)
+    headers.pop("transfer-encoding", None)  # the whole body is here: content-length tells more
+    if restored.content_type is not None:
+        headers["content-type"] = restored.content_type
+    response.content = restored.body
+
+
+async def _record_early(session: Session, held: InFlight, outcome: Outcome, error: str) -> None:
+    delivered = outcome in ("backend_failed", "refused")  # of these the harness is told
+    await _record(session, held, lambda: held.ended(outcome, delivered=delivered, error=error))
+
+
+async def _record(session: Session, held: InFlight, make: Callable[[], Exchange]) -> str | None:
+    """Waits for the record to be safe; returns why it is not in the log, None when it is."""
+
+    def take_out() -> Exchange:
+        # not before: while it waits for room the proxy may stop
+        del session.in_flight[held.flow.id]
+        return _counted(session, make())
+
+    try:
+        await session.recorder.record(held.size_bytes, take_out)
+    except LogWriteError as error:
+        return str(error)
+    return None
+
+
+def _counted(session: Session, exchange: Exchange) -> Exchange:
+    session.counters.captured[exchange.outcome] += 1
+    session.counters.undelivered += not exchange.delivered
+    return exchange

@@ -1,0 +1,37 @@
+"""Finds images that a chat request names by an http(s) address.
+
+The backend would fetch such an image by itself, and the log could not tell which bytes the model saw.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_WEB_ADDRESS = re.compile(rb'"\s*[Hh][Tt][Tt][Pp][Ss]?:')  # at the beginning of a string
+
+
+def names_remote_image(body: bytes) -> bool:
+    """Whether some message of the request holds an image_url that begins with http:// or https://."""
+    # parsed only where it can be: a body may hold megabytes of images
+    if b"image_url" not in body or not _WEB_ADDRESS.search(body):
+        return False
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return any(url.lower().startswith(("http://", "https://")) for url in _image_urls(request))
+
+
+def _image_urls(request: Any) -> Iterator[str]:
+    for message in _list(request, "messages"):
+        for part in _list(message, "content"):
+            image = part.get("image_url") if isinstance(part, dict) else None
+            url = image.get("url") if isinstance(image, dict) else image
+            if isinstance(url, str):
+                yield url.strip()
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    items = value.get(key) if isinstance(value, dict) else None
+    return items if isinstance(items, list) else []

@@ -1,0 +1,102 @@
+"""URLs of the proxy: which group and rollout a request belongs to, and where on the backend it goes.
+
+    /group/{group}/v1/...                  the backend's /v1/..., and /generate likewise
+    /group/{group}/rollout/{rollout}/v1/...
+    /v1/...                                group from the headers, else "default"
+    /turnstile/...                         answered by Turnstile itself
+
+A backend unquotes a path before it looks it up, and routers in front of it may fold "//" and "..". So a path
+is compared in that form: no spelling of a captured endpoint goes by uncaptured. It is then forwarded in its
+plain spelling; every other path is forwarded as it came, without its prefix.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote
+
+Kind = Literal["chat", "uncaptured", "other", "control"]
+# chat        a chat completion, which is captured
+# uncaptured  another endpoint that generates, which this version only counts
+# other       passes through
+
+GENERATING: dict[str, Kind] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "uncaptured",
+    "/v1/messages": "uncaptured",
+    "/v1/responses": "uncaptured",
+    "/generate": "uncaptured",
+}
+DEFAULT_GROUP = "default"
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_EXPECTED = "1 to 128 of A-Z a-z 0-9 . _ : -"
+
+
+class RouteError(Exception):
+    """A group or rollout id is not one; the message says which and what is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a request goes."""
+
+    kind: Kind
+    target: str  # path and query for the backend; for control the plain path
+    group_id: str
+    rollout_id: str | None
+
+
+def find_route(
+    method: str, target: str, *, group_header: str | None = None, rollout_header: str | None = None
+) -> Route:
+    """The route of a request for `target` (path and query as in the request line).
+
+    Ids in the URL win over those of the headers. Raises RouteError for an id that is not 1 to 128 of
+    [A-Za-z0-9._:-].
+    """
+    path, mark, query = target.partition("?")
+    group_id = DEFAULT_GROUP if group_header is None else _checked("group", group_header)
+    rollout_id = None if rollout_header is None else _checked("rollout", rollout_header)
+    segments = path.split("/")
+    if _begins_with(segments, "group"):
+        group_id, segments = _named("group", segments)
+        if _begins_with(segments, "rollout"):
+            rollout_id, segments = _named("rollout", segments)
+        path = "/" + "/".join(segments).lstrip("/")
+        plain = plain_path(path)
+    else:
+        plain = plain_path(path)
+        if plain == "/turnstile" or plain.startswith("/turnstile/"):
+            return Route("control", plain, group_id, rollout_id)
+    kind = GENERATING.get(plain, "other") if method == "POST" else "other"
+    return Route(kind, (path if kind == "other" else plain) + mark + query, group_id, rollout_id)
+
+
+def plain_path(path: str) -> str:
+    """A path as a server sees it: unquoted, "//" and "." folded, ".." taken, no slash at the end."""
+    kept: list[str] = []
+    for segment in unquote(path).split("/"):
+        if segment == "..":
+            del kept[-1:]
+        elif segment not in ("", "."):
+            kept.append(segment)
+    return "/" + "/".join(kept)
+
+
+def _begins_with(segments: list[str], word: str) -> bool:
+    return unquote(next(filter(None, segments), "")) == word
+
+
+def _named(what: str, segments: list[str]) -> tuple[str, list[str]]:
+    """The id in `segments`, which begin with the word `what`, and the segments after it."""
+    _, *rest = (at for at, segment in enumerate(segments) if segment)
+    if not rest:
+        raise RouteError(f"no {what} id after /{what}/: expected {_EXPECTED}")
+    return _checked(what, unquote(segments[rest[0]])), segments[rest[0] + 1 :]
+
+
+def _checked(what: str, found: str) -> str:
+    if not _ID.fullmatch(found):
+        shown = found if len(found) <= 40 else f"{found[:40]}... ({len(found)} characters)"
+        raise RouteError(f"bad {what} id {shown!r}: expected {_EXPECTED}")
+    return found

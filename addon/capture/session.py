@@ -1,0 +1,44 @@
+"""Everything that capturing holds while the proxy runs; opened once the settings are known."""
+
+import logging
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+
+from turnstile.addon.capture.backend_watch import BackendWatch
+from turnstile.addon.capture.counters import Counters
+from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.options import Settings
+from turnstile.addon.capture.recorder import Recorder
+from turnstile.addon.tracelog.writer import LogWriter
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of capturing, on one event loop."""
+
+    settings: Settings
+    recorder: Recorder
+    backend: BackendWatch
+    counters: Counters = field(default_factory=Counters)
+    in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
+    said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
+
+
+def open_session(settings: Settings) -> Session:
+    """Begins a log and a probe of the backend; raises LogWriteError when the log cannot be begun."""
+    program = f"turnstile {turnstile_version()}, mitmproxy {version('mitmproxy')}"
+    writer = LogWriter(settings.log_directory, program=program, rotate_bytes=settings.rotate_bytes)
+    recorder = Recorder(writer, settings.durability)
+    backend = BackendWatch(settings.backend_url, settings.backend, recorder.set_backend)
+    backend.start()
+    logger.info("turnstile: recording into %s", writer.position.path)
+    return Session(settings, recorder, backend)
+
+
+@cache
+def turnstile_version() -> str:
+    """The installed version of Turnstile."""
+    return version("turnstile-rl")

@@ -1,0 +1,75 @@
+"""The processes of a measurement: a mock backend, and mitmdumps before it; each ends with its context."""
+
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import Workload
+
+START_S = 60.0
+_HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A mitmdump that answers."""
+
+    port: int
+    process_id: int
+    captures: bool
+
+
+@contextmanager
+def mock_backend(workload: Workload) -> Iterator[int]:
+    """The port of a mock backend with the workload's replies."""
+    command = [sys.executable, str(_HERE / "mock_backend.py"), workload.name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            said, _, port = process.stdout.readline().partition(" ")
+            if said != "listening":
+                raise RuntimeError(f"the mock backend did not start: {said!r}")
+            yield int(port)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def mitmdump(backend_port: int, *arguments: str) -> Iterator[Proxy]:
+    """A mitmdump before the backend; `arguments` bring in the addon."""
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as confdir:
+        command = [str(Path(sysconfig.get_path("scripts")) / "mitmdump"), "-q", *arguments]
+        command += ["--mode", f"reverse:http://127.0.0.1:{backend_port}", "--listen-host", "127.0.0.1"]
+        command += ["-p", str(port), "--set", f"confdir={confdir}"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+            try:
+                _wait_until_listening(process, port)
+                yield Proxy(port, process.pid, captures="-s" in arguments)
+            finally:
+                process.terminate()
+
+
+def _free_port() -> int:
+    with socket.socket() as any_socket:
+        any_socket.bind(("127.0.0.1", 0))
+        port: int = any_socket.getsockname()[1]
+        return port
+
+
+def _wait_until_listening(process: subprocess.Popen[bytes], port: int) -> None:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"mitmdump does not listen on port {port} (exit code {process.poll()})")

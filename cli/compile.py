@@ -1,0 +1,125 @@
+"""`turnstile compile`: trace logs to a file of training sequences."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from turnstile.cli.errors import ExchangesLeftOut
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from turnstile.compiler.pipeline import Progress
+    from turnstile.compiler.replay import Replay
+    from turnstile.compiler.summary import Summary
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command(
+    epilog="""\b
+Example:
+  turnstile compile traces/ -o sequences.jsonl
+"""
+)
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=_PATH)
+@click.option("-o", "--output", metavar="OUT", required=True, type=_PATH, help="The file to write.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["jsonl", "msgpack"]),
+    help="Format of OUT, if its suffix (.jsonl, .tseq) does not tell.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(["strict", "per-request"]),
+    default="strict",
+    show_default=True,
+    help="strict: turns are merged by exact prefixes; per-request: each is a sequence.",
+)
+@click.option("--group", "groups", metavar="G", multiple=True, help="Only this group. May be repeated.")
+@click.option(
+    "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Leave out sequences of more than N tokens."
+)
+@click.option("--strict", is_flag=True, help="Exit with 4 when an error kept something out.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON to stdout.")
+def command(
+    logs: tuple[Path, ...],
+    output: Path,
+    format_name: str | None,
+    policy: str,
+    groups: tuple[str, ...],
+    max_tokens: int | None,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Turn trace logs into training sequences.
+
+    LOG is a .tslog file or a directory of them. What was left out or is doubtful stands in
+    OUT.findings.jsonl, one finding a line. The same logs give the same bytes.
+    """
+    from rich.console import Console
+
+    from turnstile.compiler.errors import UnknownFormat
+    from turnstile.compiler.export import format_named
+    from turnstile.compiler.output import findings_path, write_compilation
+    from turnstile.compiler.pipeline import Options
+    from turnstile.compiler.replay import Replay
+
+    try:
+        format_ = format_named(format_name, output)
+    except UnknownFormat as error:
+        raise click.UsageError(str(error)) from error
+    console = Console(stderr=True)
+    with Replay(logs, groups) as replay, _progress_bar(replay, console) as progress:
+        summary = write_compilation(replay, output, format_, Options(policy, max_tokens), progress)
+    for group in sorted({*groups} - {*replay.groups}):
+        click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
+    if as_json:
+        click.echo(json.dumps(summary.as_record()))
+    console.print(_table(summary))
+    if strict and summary.errors:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(summary.errors.items()))
+        raise ExchangesLeftOut(f"something was left out ({kinds}); see {findings_path(output)}")
+
+
+@contextmanager
+def _progress_bar(replay: "Replay", console: "Console") -> "Iterator[Progress]":
+    """Shows how many exchanges have been read, on a terminal only."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("exchanges"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("exchanges", total=replay.exchanges)
+        yield lambda exchanges: bar.advance(task, exchanges)
+
+
+def _table(summary: "Summary") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(justify="right")
+    table.add_column()
+    left_out = (
+        f", {summary.exchanges_left_out} of them left out in part or whole"
+        if summary.exchanges_left_out
+        else ""
+    )
+    table.add_row(f"{summary.groups:,}", "groups")
+    table.add_row(f"{summary.exchanges:,}", f"exchanges{left_out}")
+    table.add_row(f"{summary.turns:,}", "turns")
+    table.add_row(f"{summary.sequences:,}", "sequences")
+    table.add_row(f"{summary.trained_tokens:,}", "trained tokens")
+    table.add_row(f"{summary.context_tokens:,}", "context tokens")
+    for cause, count in sorted(summary.causes.items()):
+        table.add_row(f"{count:,}", f"sequences that left another: {cause}")
+    for kind, count in sorted(summary.errors.items()):
+        table.add_row(f"{count:,}", f"[red]error[/red]: {kind}")
+    for kind, count in sorted(summary.warnings.items()):
+        table.add_row(f"{count:,}", f"[yellow]warning[/yellow]: {kind}")
+    return table

@@ -1,0 +1,78 @@
+"""`turnstile show`: the exchanges in a log, one line each."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from turnstile.addon.tracelog.records import Summary
+
+_COLORS = {"complete": "green", "refused": "yellow"}
+
+
+@click.command(
+    epilog="""\b
+Example:
+  turnstile show traces/ --group default
+"""
+)
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--group", "group_id", metavar="G", help="Only the exchanges of this group.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def command(logs: tuple[Path, ...], group_id: str | None, as_json: bool) -> None:
+    """List the exchanges in a log.
+
+    LOG is a .tslog file or a directory of them. Exchanges come log by log, in the order in which they ended.
+    A line tells when the exchange began (UTC), how long it took, its id, its group and rollout, path, HTTP
+    status and outcome, and how many bytes the two bodies have.
+    """
+    from turnstile.addon.tracelog.reader import log_paths, open_log
+
+    for path in log_paths(logs):
+        with open_log(path) as reader:
+            for summary in reader.summaries(group_id):
+                click.echo(json.dumps(_record(summary, path)) if as_json else _line(summary))
+            if reader.damage is not None:
+                click.echo(f"Warning: {path}: {reader.damage.kind}: {reader.damage.message}", err=True)
+
+
+def _record(summary: "Summary", log: Path) -> dict[str, Any]:
+    return {
+        "exchange_id": summary.exchange_id,
+        "group_id": summary.group_id,
+        "rollout_id": summary.rollout_id,
+        "started_at": summary.started_at,
+        "duration_s": summary.duration_s,
+        "method": summary.method,
+        "path": summary.path,
+        "status": summary.status,
+        "outcome": summary.outcome,
+        "delivered": summary.delivered,
+        "error": summary.error,
+        "request_bytes": summary.request_bytes,
+        "reply_bytes": summary.reply_bytes,
+        "log": str(log),
+        "offset": summary.offset,
+    }
+
+
+def _line(summary: "Summary") -> str:
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(summary.started_at))
+    status = "-" if summary.status is None else str(summary.status)
+    outcome = summary.outcome if summary.delivered or summary.outcome != "complete" else "undelivered"
+    color = "red" if summary.status not in (200, None) else _COLORS.get(outcome, "red")
+    whose = summary.group_id if summary.rollout_id is None else f"{summary.group_id}/{summary.rollout_id}"
+    columns = (
+        began,
+        f"{summary.duration_s:9.3f} s",
+        summary.exchange_id,
+        f"{status:>3}",
+        click.style(f"{outcome:<14}", fg=color),
+        f"{summary.request_bytes:>10,} B up",
+        f"{summary.reply_bytes:>10,} B down",
+        f"{whose}  {summary.method} {summary.path}",
+    )
+    return "  ".join(columns)

@@ -1,0 +1,55 @@
+"""Logs to training sequences in memory, as one call."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import overload
+
+from turnstile.compiler.finding import Finding
+from turnstile.compiler.pipeline import Options, compile_groups
+from turnstile.compiler.replay import Replay
+from turnstile.compiler.sequence import TrainingSequence
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation(Sequence[TrainingSequence]):
+    """The sequences that logs gave, as a sequence of them, and what was found on the way."""
+
+    sequences: tuple[TrainingSequence, ...]
+    findings: tuple[Finding, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> TrainingSequence: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[TrainingSequence, ...]: ...
+    def __getitem__(self, index: int | slice) -> TrainingSequence | tuple[TrainingSequence, ...]:
+        return self.sequences[index]
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __iter__(self) -> Iterator[TrainingSequence]:
+        return iter(self.sequences)
+
+
+def compile_logs(
+    paths: Iterable[str | PathLike[str]],
+    *,
+    groups: Collection[str] = (),
+    policy: str = "strict",
+    max_tokens: int | None = None,
+) -> Compilation:
+    """What `turnstile compile` writes for these logs and directories of logs, as values.
+
+    `groups` names the ones that are wanted, all when empty; sequences of more than `max_tokens` are left
+    out with a finding. Raises LogFormatError for a path that holds no trace log, LogCorruptError when none
+    of the logs has a readable header, UnknownPolicy for a policy that there is not.
+    """
+    options = Options(policy, max_tokens)
+    with Replay([Path(path) for path in paths], groups) as replay:
+        findings, sequences = list(replay.findings), list[TrainingSequence]()
+        for group in compile_groups(replay, options):
+            sequences += group.sequences
+            findings += group.findings
+    return Compilation(tuple(sequences), tuple(findings))

@@ -1,0 +1,27 @@
+"""What can go wrong while compiling, apart from what is wrong with the data: that is a finding.
+
+CompileError
+├── UnknownPolicy        there is no such way to make sequences
+├── UnknownFormat        there is no such output format
+└── SequenceFileError    a file holds no sequences that this version reads
+"""
+
+
+class CompileError(Exception):
+    """Any of the errors of this package."""
+
+
+class UnknownPolicy(CompileError):
+    """There is no policy of that name."""
+
+
+class UnknownFormat(CompileError):
+    """There is no format of that name, or none for the name of the output file."""
+
+
+class SequenceFileError(CompileError):
+    """A file of sequences cannot be read; the message names the path and the place in it."""
+
+
+class InvariantBroken(CompileError):
+    """Something that must hold does not; the message says what and where."""

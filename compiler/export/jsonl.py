@@ -1,0 +1,60 @@
+"""JSON Lines: one sequence a line.
+
+Numbers are written as the shortest text that reads back to the same float64.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from turnstile.addon.backends.exact_json import loads
+from turnstile.compiler.errors import SequenceFileError
+from turnstile.compiler.export.records import as_record, from_record
+from turnstile.compiler.sequence import TrainingSequence
+
+
+class JsonlWriter:
+    """Writes lines into an open file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, sequence: TrainingSequence) -> None:
+        """Appends a line."""
+        self._file.write(json_line(as_record(sequence)))
+
+
+@contextmanager
+def open_writer(path: Path) -> Iterator[JsonlWriter]:
+    """A writer into a new file at `path`."""
+    with path.open("wb") as file:
+        yield JsonlWriter(file)
+
+
+def read(path: Path) -> Iterator[TrainingSequence]:
+    """The sequences of a file in order. Raises SequenceFileError at a line that holds none."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                sequence = from_record(loads(line).value)
+            except (ValueError, KeyError, TypeError) as error:
+                raise SequenceFileError(
+                    f"{path}: line {number} is no training sequence: {error!r}"
+                ) from error
+            yield sequence
+
+
+def json_line(record: Mapping[str, Any]) -> bytes:
+    """The record on one line of JSON, arrays as lists."""
+    try:
+        return orjson.dumps(record, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # a harness sent an integer beyond 64 bits or a lone surrogate as a sampling parameter
+        return json.dumps(record, separators=(",", ":"), default=_as_list).encode() + b"\n"
+
+
+def _as_list(array: Any) -> Any:
+    return array.tolist()

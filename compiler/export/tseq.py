@@ -1,0 +1,109 @@
+"""The `.tseq` file: a zstd frame of msgpack maps, a header and then one a sequence.
+
+The header is {"format": "turnstile sequences", "version": 1}. A sequence has the fields of the JSONL line;
+an array is {"dtype": "<i4" or "<f8", "shape": [...], "data": its bytes, little-endian, C order}. Integers
+beyond 64 bits are msgpack extension 1, in decimal.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import msgpack
+import numpy as np
+import zstandard
+
+from turnstile.compiler.errors import SequenceFileError
+from turnstile.compiler.export.records import as_record, from_record
+from turnstile.compiler.sequence import TrainingSequence
+
+VERSION = 1
+
+_NAME = "turnstile sequences"
+_LEVEL = 3
+_BIG_INTEGER = 1
+_DTYPES = {np.dtype(np.int32): "<i4", np.dtype(np.float64): "<f8"}
+
+
+class _Sink(Protocol):
+    def write(self, data: bytes, /) -> int: ...
+
+
+class TseqWriter:
+    """Writes msgpack maps into a zstd stream."""
+
+    def __init__(self, stream: _Sink) -> None:
+        self._stream = stream
+        self._stream.write(msgpack.packb({"format": _NAME, "version": VERSION}))
+
+    def write(self, sequence: TrainingSequence) -> None:
+        """Appends a sequence."""
+        packed = msgpack.packb(as_record(sequence), default=_packable, unicode_errors="surrogatepass")
+        self._stream.write(packed)
+
+
+@contextmanager
+def open_writer(path: Path) -> Iterator[TseqWriter]:
+    """A writer into a new file at `path`."""
+    with path.open("wb") as file, zstandard.ZstdCompressor(_LEVEL).stream_writer(file) as stream:
+        yield TseqWriter(stream)
+
+
+def read(path: Path) -> Iterator[TrainingSequence]:
+    """The sequences of a file in order. Raises SequenceFileError where it is cut off or damaged."""
+    count = 0
+    with path.open("rb") as file:
+        try:
+            maps = _maps(file)
+            _check_header(next(maps, None), path)
+            for item in maps:
+                yield from_record(item)
+                count += 1
+        except (ValueError, KeyError, TypeError, zstandard.ZstdError, msgpack.UnpackException) as error:
+            raise SequenceFileError(
+                f"{path}: cannot be read behind its first {count} sequences: {error!r}"
+            ) from error
+
+
+def _maps(file: BinaryIO) -> Iterator[Any]:
+    unpacker = msgpack.Unpacker(
+        max_buffer_size=0, object_hook=_as_array, ext_hook=_as_integer, unicode_errors="surrogatepass"
+    )
+    stream = zstandard.ZstdDecompressor().decompressobj()
+    while chunk := file.read(1 << 16):
+        if stream.eof:
+            raise ValueError("there are bytes behind the end")
+        unpacker.feed(stream.decompress(chunk))
+        yield from unpacker
+    if not stream.eof:
+        raise ValueError("the file is cut off")
+
+
+def _check_header(header: Any, path: Path) -> None:
+    if not isinstance(header, dict) or header.get("format") != _NAME:
+        raise SequenceFileError(f"{path} is zstd and holds no training sequences")
+    if header["version"] > VERSION:
+        raise SequenceFileError(f"{path} has version {header['version']}, this one reads up to {VERSION}")
+
+
+def _packable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        dtype = _DTYPES[value.dtype]
+        return {"dtype": dtype, "shape": value.shape, "data": value.astype(dtype, copy=False).tobytes()}
+    if isinstance(value, int):
+        return msgpack.ExtType(_BIG_INTEGER, str(value).encode())
+    raise TypeError(f"a {type(value).__name__} has no place in a sequence")
+
+
+def _as_array(item: dict[str, Any]) -> Any:
+    if item.keys() != {"dtype", "shape", "data"}:
+        return item
+    array = np.frombuffer(item["data"], item["dtype"]).reshape(item["shape"])
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _as_integer(code: int, data: bytes) -> int:
+    if code != _BIG_INTEGER:
+        raise ValueError(f"unknown msgpack extension {code}")
+    return int(data)

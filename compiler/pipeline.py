@@ -1,0 +1,105 @@
+"""The passes of a compilation in their order; nothing else knows it.
+
+    logs -> exchanges of a group -> turns -> forest -> training sequences
+
+One group is held at a time. The findings of a group come in the order of its exchanges, those about whole
+logs before all groups.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from turnstile.compiler.causes import Causes, Explanation
+from turnstile.compiler.errors import UnknownPolicy
+from turnstile.compiler.finding import Finding, Place
+from turnstile.compiler.policies import POLICIES, Merger
+from turnstile.compiler.replay import Replay
+from turnstile.compiler.rewards import GroupRewards
+from turnstile.compiler.sequence import TrainingSequence
+from turnstile.compiler.sequences import training_sequences
+from turnstile.compiler.turns import Texts, turns_of
+
+Progress = Callable[[int], None]
+"""Told how many more exchanges have been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGroup:
+    """What one group gives."""
+
+    group_id: str
+    sequences: Iterator[TrainingSequence]  # to be gone through once
+    findings: list[Finding]
+    exchanges: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user may choose."""
+
+    policy: str = "strict"
+    max_tokens: int | None = None  # longer sequences are left out
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise UnknownPolicy(f"there is no policy {self.policy!r}; there are {', '.join(POLICIES)}")
+
+
+def compile_groups(
+    replay: Replay, options: Options, progress: Progress = lambda exchanges: None
+) -> Iterator[CompiledGroup]:
+    """Compiles every group of `replay`, one after the other."""
+    for group_id in replay.groups:
+        yield _compiled(group_id, replay, options, progress)
+
+
+def _compiled(group_id: str, replay: Replay, options: Options, progress: Progress) -> CompiledGroup:
+    merger = POLICIES[options.policy]()
+    causes, texts = Causes(), Texts()
+    explanations: list[Explanation] = []
+    findings: list[Finding] = []
+    exchanges = turns = 0
+    for item in replay.exchanges_of(group_id):
+        progress(1)
+        if isinstance(item, Finding):
+            findings.append(item)
+            continue
+        read = turns_of(item.exchange, item.log, item.offset, texts)
+        findings += read.findings
+        exchanges, turns = exchanges + 1, turns + len(read.turns)
+        for turn in read.turns:
+            merger.add(turn)
+            if len(merger.sequences) > len(explanations):
+                explanations.append(causes.of_start(merger.sequences[-1], read.answers))
+            causes.note(turn)
+    findings += _too_long(merger, options.max_tokens)
+    sequences = _within(options.max_tokens, training_sequences(merger.sequences, explanations))
+    rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
+    return CompiledGroup(group_id, rewarded, findings, exchanges, turns)
+
+
+def _too_long(merger: Merger, max_tokens: int | None) -> list[Finding]:
+    findings: list[Finding] = []
+    if max_tokens is None:
+        return findings
+    for sequence in merger.sequences:
+        if (length := len(sequence.tokens_T)) > max_tokens:
+            first = sequence.turns[0]
+            place = Place(first.exchange_id, first.choice, first.log, first.offset)
+            turns = f"{len(sequence.turns)} turns from here on"
+            message = f"the sequence of {turns} has {length} tokens, more than the {max_tokens} wanted"
+            findings.append(place.error("too_long", message))
+    return findings
+
+
+def _within(max_tokens: int | None, sequences: Iterable[TrainingSequence]) -> Iterator[TrainingSequence]:
+    """The sequences that are not too long; one whose parent is left out has no parent."""
+    left_out: set[str] = set()
+    for sequence in sequences:
+        if max_tokens is not None and len(sequence.tokens) > max_tokens:
+            left_out.add(sequence.sequence_id)
+        elif sequence.parent is not None and sequence.parent.sequence_id in left_out:
+            yield replace(sequence, parent=None)
+        else:
+            yield sequence

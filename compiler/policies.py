@@ -1,0 +1,38 @@
+"""How the turns of a group become sequences; each policy takes turns and shows the sequences so far.
+
+strict        exact-prefix merging, see turnstile.compiler.forest
+per-request   every turn is a sequence of its own: what merging saves can be seen against it
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from turnstile.compiler.forest import OpenSequence, TrajectoryForest
+from turnstile.compiler.turn import Turn
+
+
+class Merger(Protocol):
+    """Takes in the turns of one group in causal order."""
+
+    @property
+    def sequences(self) -> list[OpenSequence]:
+        """In the order in which they were started."""
+
+    def add(self, turn: Turn) -> object:
+        """Extends a sequence or starts one."""
+
+
+class PerRequest:
+    """Merges nothing."""
+
+    def __init__(self) -> None:
+        self.sequences: list[OpenSequence] = []
+
+    def add(self, turn: Turn) -> None:
+        """Starts a sequence."""
+        alone = TrajectoryForest()
+        alone.add(turn)
+        self.sequences += alone.sequences
+
+
+POLICIES: Mapping[str, Callable[[], Merger]] = {"strict": TrajectoryForest, "per-request": PerRequest}

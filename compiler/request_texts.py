@@ -1,0 +1,118 @@
+"""Requests read once however often their messages are resent.
+
+Every turn of an agent loop repeats the messages of the turn before. `RequestTexts` remembers the latest
+requests of a group. Of a new one that begins with the same bytes, up to the end of a remembered one's last
+message, only the messages behind these are parsed.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from turnstile.addon.backends.errors import AskingError
+from turnstile.addon.backends.exact_json import loads
+from turnstile.addon.backends.json_edit import BYTE_FOR_BYTE, parse_object
+from turnstile.compiler.beginnings import Beginnings, Kept
+from turnstile.compiler.wording import Conversation
+
+_SPACES = b" \t\n\r"
+_AFTER_A_MESSAGE = (b",", b"]", b" ", b"\n", b"\r", b"\t")
+_decode = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What a chat request says."""
+
+    fields: Mapping[str, Any]  # all but the messages
+    conversation: Conversation
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What follows from the text up to the end of the last message, which is what is kept."""
+
+    inside: int  # offset behind the bracket that opens the messages
+    tail: bytes  # from the bracket that closes them on
+    request: ReadRequest
+
+
+class RequestTexts:
+    """The latest requests of one group."""
+
+    def __init__(self) -> None:
+        self._kept = Beginnings[_Known]()
+
+    def read(self, body: bytes) -> ReadRequest:
+        """What the request in `body` says. Raises ValueError when it is no JSON object."""
+        known = self._kept.whole_in(body, followed_by=_AFTER_A_MESSAGE)
+        if known is not None and (more := _continued(known, body)) is not None:
+            self._kept.keep(more, instead_of=known)
+            return more.value.request
+        request, whole = _read_whole(body)
+        if whole is not None:
+            self._kept.keep(whole)
+        return request
+
+
+def _continued(known: Kept[_Known], body: bytes) -> Kept[_Known] | None:
+    """The request in `body`, which begins with the text of `known`; None where that is not the easy case."""
+    rest, before = body[len(known.text) :], known.value
+    try:
+        messages, end, close = _more_messages(rest)
+        tail, fields = rest[close:], before.request.fields
+        if tail != before.tail:
+            if b'"messages"' in tail:  # perhaps a second member of that name, which would count
+                return None
+            fields = _value(known.text[: before.inside] + tail)
+            del fields["messages"]
+    except (ValueError, RecursionError):
+        return None  # what is wrong with it is for the whole reading to say
+    conversation = before.request.conversation.extended(messages)
+    return Kept(known.text + rest[:end], _Known(before.inside, tail, ReadRequest(fields, conversation)))
+
+
+def _more_messages(rest: bytes) -> tuple[list[Any], int, int]:
+    """The elements of an array after one of them, where the last of them ends, and where the array closes."""
+    text = rest.decode(BYTE_FOR_BYTE)
+    messages, end = [], 0
+    at = _behind_space(text, 0)
+    while text.startswith(",", at):
+        start = _behind_space(text, at + 1)
+        end = _decode(text, start)[1]
+        messages.append(_value(rest[start:end]))
+        at = _behind_space(text, end)
+    if not text.startswith("]", at):
+        raise ValueError(f"expected the end of the messages at {at}")
+    return messages, end, at
+
+
+def _read_whole(body: bytes) -> tuple[ReadRequest, Kept[_Known] | None]:
+    """The request, and what to remember of it: None unless it has one array of messages, with some in it."""
+    try:
+        parsed = parse_object(body)
+        fields = {member.key: parsed.value_of(member) for member in parsed.members}
+    except AskingError as error:
+        raise ValueError(str(error)) from error
+    messages = fields.pop("messages", None)
+    if not isinstance(messages, list) or not messages:
+        return ReadRequest(fields, Conversation()), None
+    request = ReadRequest(fields, Conversation().extended(messages))
+    places = [member for member in parsed.members if member.key == "messages"]
+    if len(places) > 1:
+        return request, None
+    close = places[0].value_end - 1
+    known = _Known(places[0].value_start + 1, body[close:], request)
+    return request, Kept(body[:close].rstrip(_SPACES), known)
+
+
+def _value(text: bytes) -> Any:
+    text.decode()  # the standard library would let surrogates in UTF-8 pass
+    return loads(text).value
+
+
+def _behind_space(text: str, at: int) -> int:
+    while text.startswith((" ", "\t", "\n", "\r"), at):
+        at += 1
+    return at

@@ -1,0 +1,109 @@
+"""Open sequences as training sequences: which tokens are trained, under which weights, and from where."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnstile.compiler.causes import Explanation
+from turnstile.compiler.forest import OpenSequence
+from turnstile.compiler.sequence import Call, Parent, TrainingSequence
+from turnstile.compiler.stale_cache import sequences_with_stale_cache
+from turnstile.compiler.turn import Turn
+
+Segments = tuple[tuple[bool, int], ...]
+
+
+def training_sequences(
+    sequences: Sequence[OpenSequence], explanations: Sequence[Explanation]
+) -> Iterator[TrainingSequence]:
+    """The sequences of one group, in the order in which they were started; why each was started."""
+    owners = {id(turn): sequence for sequence in sequences for turn in sequence.turns}
+    stale = sequences_with_stale_cache(sequences)
+    for index, (sequence, explanation) in enumerate(zip(sequences, explanations, strict=True)):
+        flags = {flag for turn in sequence.turns for flag in turn.flags}
+        if index in stale:
+            flags.add("stale_cache")
+        yield _training_sequence(sequence, _parent_of(sequence, explanation, owners), tuple(sorted(flags)))
+
+
+def sequence_id_of(turn: Turn) -> str:
+    """The id of the sequence that `turn` started."""
+    return f"{turn.exchange_id}.{turn.choice}"
+
+
+def _training_sequence(
+    sequence: OpenSequence, parent: Parent | None, flags: tuple[str, ...]
+) -> TrainingSequence:
+    first = sequence.turns[0]
+    return TrainingSequence(
+        sequence_id=sequence_id_of(first),
+        group_id=first.group_id,
+        rollout_id=first.rollout_id,
+        tokens=sequence.tokens_T,
+        logprobs=_logprobs(sequence),
+        segment_info=_segments(sequence),
+        weight_versions=_weight_versions(sequence),
+        exchanges=tuple(Call(turn.exchange_id, turn.choice) for turn in sequence.turns),
+        parent=parent,
+        finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),
+        sampling=tuple(turn.sampling for turn in sequence.turns),
+        flags=flags,
+    )
+
+
+def _parent_of(
+    sequence: OpenSequence, explanation: Explanation, owners: Mapping[int, OpenSequence]
+) -> Parent | None:
+    """The forest's parent, or the sequence that explains the start where that shares as many tokens."""
+    if sequence.parent is None:
+        return None
+    parent, shared = sequence.parent, sequence.shared_tokens
+    if explanation.about is not None:
+        about = owners[id(explanation.about)]
+        if np.array_equal(about.tokens_T[:shared], sequence.tokens_T[:shared]):
+            parent = about
+    return Parent(sequence_id_of(parent.turns[0]), shared, explanation.cause)
+
+
+def _logprobs(sequence: OpenSequence) -> NDArray[np.float64]:
+    """[T], 0.0 where nothing is trained."""
+    logprobs_T = np.zeros(len(sequence.tokens_T))
+    for turn in sequence.turns:
+        start = len(turn.prompt_ids)
+        logprobs_T[start : start + len(turn.sampled_ids)] = np.nan_to_num(turn.logprobs, nan=0.0)
+    return logprobs_T
+
+
+def _segments(sequence: OpenSequence) -> Segments:
+    """Runs of context and of trained tokens; a context run takes in the sampled ids without a logprob."""
+    segments: list[tuple[bool, int]] = []
+    for turn, start in zip(sequence.turns, sequence.starts, strict=True):
+        for is_trained, length in ((False, len(turn.prompt_ids) - start), *_runs(~np.isnan(turn.logprobs))):
+            if not is_trained and segments and not segments[-1][0]:
+                length += segments.pop()[1]
+            if length:
+                segments.append((is_trained, length))
+    return tuple(segments)
+
+
+def _runs(mask: NDArray[np.bool_]) -> list[tuple[bool, int]]:
+    """The run lengths of a mask that is not empty."""
+    edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
+    bounds = [0, *edges.tolist(), len(mask)]
+    return [(bool(mask[start]), end - start) for start, end in pairwise(bounds)]
+
+
+def _weight_versions(sequence: OpenSequence) -> tuple[tuple[int, str], ...]:
+    """What a turn adds carries its version, from its context on; "" where it is unknown."""
+    entries: list[tuple[int, str]] = []
+    for turn, start in zip(sequence.turns, sequence.starts, strict=True):
+        spans = turn.weight_spans or ((0, ""),)
+        entries.append((start, spans[0][1]))
+        entries += [(len(turn.prompt_ids) + at, version) for at, version in spans[1:]]
+    if not any(version for _, version in entries):
+        return ()
+    changes = [entries[0]]
+    changes += [entry for before, entry in pairwise(entries) if entry[1] != before[1]]
+    return tuple(changes)

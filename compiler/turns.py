@@ -1,0 +1,184 @@
+"""An exchange as turns: one for each choice whose facts are there and agree.
+
+Each check says what it found as a finding. A choice that fails one is left out and spoils no other; what
+is doubtful but true is kept under a flag:
+
+aborted           the backend broke the answer off
+undelivered       the harness was gone before it could be given the answer
+logprobs_partial  some logprobs are unknown; those tokens count as context
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.reading import ChoiceReading, sampling_parameters
+from turnstile.addon.tracelog.records import Exchange
+from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
+from turnstile.compiler.finding import Finding, Place
+from turnstile.compiler.logprobs import logprobs_of
+from turnstile.compiler.prompt_texts import PromptTexts
+from turnstile.compiler.replies import choices_of, was_delivered
+from turnstile.compiler.request_texts import ReadRequest, RequestTexts
+from turnstile.compiler.token_ids import INT32_LIMIT
+from turnstile.compiler.turn import Turn, Wording
+from turnstile.compiler.weights import weight_spans_of
+from turnstile.compiler.wording import Conversation, reply_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What the exchanges of one group said lately, so that what they repeat is read once."""
+
+    requests: RequestTexts = field(default_factory=RequestTexts)
+    prompts: PromptTexts = field(default_factory=PromptTexts)
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeTurns:
+    """What an exchange gives to its group."""
+
+    turns: tuple[Turn, ...]  # by choice
+    findings: tuple[Finding, ...]
+    answers: tuple[Wording, ...]
+    """For every assistant message of the request the wording of the turn whose answer it would be."""
+
+
+def turns_of(exchange: Exchange, log: str, offset: int, texts: Texts) -> ExchangeTurns:
+    """The turns of an exchange, whose record lies at `offset` of `log`; `texts` are its group's."""
+    place = Place(exchange.exchange_id, None, log, offset)
+    readings, findings = choices_of(exchange, place)
+    if not readings:
+        return ExchangeTurns((), tuple(findings), ())
+    request, more = _request_of(exchange, texts.requests, place)
+    findings += more + _not_compiled(request, readings, place)
+    if not was_delivered(exchange):
+        findings.append(
+            place.warning("undelivered", "the harness never got this answer; it is kept and flagged")
+        )
+    common = _Common(
+        exchange,
+        place,
+        request.conversation.digest,
+        sampling_parameters(request.fields),
+        _id_limit(exchange),
+    )
+    turns = []
+    for reading in readings:
+        turn, more = _turn_of(reading, common, texts.prompts)
+        findings += more
+        turns += [] if turn is None else [turn]
+    return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What all choices of an exchange share."""
+
+    exchange: Exchange
+    place: Place
+    request_digest: bytes
+    sampling: Mapping[str, Any]
+    id_limit: int  # every token id is below it
+
+
+def _turn_of(
+    reading: ChoiceReading, common: _Common, prompts: PromptTexts
+) -> tuple[Turn | None, list[Finding]]:
+    """The turn of one choice when everything about its ids agrees."""
+    place = common.place.at_choice(reading.choice)
+    aborted = reading.finish_reason == "abort"
+    if (
+        aborted
+        and not any(reading.sampled_ids.values())
+        and not any(reading.completion_token_counts.values())
+    ):
+        return None, [place.warning("aborted", "the backend gave up before it had sampled anything")]
+    prompt_ids, findings = prompt_ids_of(reading, prompts, common.id_limit, place)
+    sampled_ids, more = sampled_ids_of(reading, common.id_limit, place)
+    findings += more
+    if prompt_ids is not None:
+        claims = reading.prompt_token_counts
+        # an abort from the waiting queue reports zero prompt tokens (SGLang, tokenizer_manager.py)
+        told = {source: claim for source, claim in claims.items() if claim != 0 or not aborted}
+        findings += count_findings("prompt", len(prompt_ids), told, place)
+    if sampled_ids is not None:
+        findings += count_findings("sampled", len(sampled_ids), reading.completion_token_counts, place)
+    if findings or prompt_ids is None or sampled_ids is None:
+        return None, findings
+    if not len(sampled_ids):
+        return None, [place.warning("nothing_sampled", "the answer holds no sampled token")]
+    return _with_logprobs(reading, common, prompt_ids, sampled_ids)
+
+
+def _with_logprobs(
+    reading: ChoiceReading, common: _Common, prompt_ids: Ids, sampled_ids: Ids
+) -> tuple[Turn | None, list[Finding]]:
+    """The turn, once its ids are known to be right; None when none of its logprobs is known."""
+    place = common.place.at_choice(reading.choice)
+    logprobs, findings = logprobs_of(reading.logprobs, len(sampled_ids), place)
+    if logprobs is None:
+        return None, findings
+    spans, more = weight_spans_of(reading.weight_version, reading.weight_spans, len(sampled_ids), place)
+    findings += more
+    flags = []
+    if reading.finish_reason == "abort":
+        flags.append("aborted")
+        findings.append(place.warning("aborted", f"the backend gave up after {len(sampled_ids)} sampled ids"))
+    if np.isnan(logprobs).any():
+        flags.append("logprobs_partial")
+    if not was_delivered(common.exchange):
+        flags.append("undelivered")
+    exchange = common.exchange
+    turn = Turn(
+        exchange_id=exchange.exchange_id,
+        choice=reading.choice,
+        group_id=exchange.group_id,
+        rollout_id=exchange.rollout_id,
+        started_at=exchange.started_at,
+        log=place.log,
+        offset=place.offset,
+        prompt_ids=prompt_ids,
+        sampled_ids=sampled_ids,
+        logprobs=logprobs,
+        finish_reason=reading.finish_reason,
+        weight_spans=spans,
+        cached_tokens=reading.cached_tokens,
+        num_retractions=reading.num_retractions,
+        sampling=common.sampling,
+        flags=tuple(flags),
+        wording=Wording(common.request_digest, reply_digest(reading.message or {})),
+    )
+    return turn, findings
+
+
+def _id_limit(exchange: Exchange) -> int:
+    vocab_size = BackendFacts.from_record(exchange.backend).vocab_size if exchange.backend else None
+    return vocab_size or INT32_LIMIT
+
+
+def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[ReadRequest, list[Finding]]:
+    """What the backend was sent; nothing, with a finding, when it is no JSON object."""
+    try:
+        return texts.read(exchange.forwarded()), []
+    except ValueError:
+        message = "the request is no JSON object; its sampling parameters are unknown"
+        return ReadRequest({}, Conversation()), [place.warning("undecodable", message)]
+
+
+def _not_compiled(request: ReadRequest, readings: Sequence[ChoiceReading], place: Place) -> list[Finding]:
+    """One finding when there is more in the exchange than text."""
+    held = []
+    if request.fields.get("return_routed_experts") or any(reading.routed_experts for reading in readings):
+        held.append("routed experts")
+    if request.conversation.has_images:
+        held.append("images")
+    if not held:
+        return []
+    message = (
+        f"holds {' and '.join(held)}, which this version does not compile; its tokens are compiled as text"
+    )
+    return [place.warning("not_compiled", message)]

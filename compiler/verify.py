@@ -1,0 +1,133 @@
+"""Checks what must hold of a trace log and of a file of sequences; names the first thing that does not.
+
+Of logs: every record can be read and has its checksums, every blob its SHA-256, every body can be rebuilt,
+and an exchange id stands for one exchange. Of sequences: what the README's table promises of each field (see
+`verify_sequence`), each choice of an exchange in one sequence only, the sequences of a group side by side,
+and parents that share the tokens that they are said to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from turnstile.addon.tracelog.errors import LogCorruptError
+from turnstile.addon.tracelog.reader import log_paths, open_log
+from turnstile.addon.tracelog.records import Exchange, content_decoded
+from turnstile.compiler.errors import InvariantBroken
+from turnstile.compiler.export import read_sequences
+from turnstile.compiler.sequence import Call, TrainingSequence
+from turnstile.compiler.verify_sequence import broken_promise
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How much was looked at."""
+
+    logs: int
+    exchanges: int
+    files: int  # of sequences
+    sequences: int
+
+
+def verify(paths: Sequence[Path]) -> Verified:
+    """Checks logs, directories of logs and files of sequences.
+
+    Raises InvariantBroken at the first thing that does not hold; LogFormatError and SequenceFileError for
+    what is neither.
+    """
+    files = [path for path in paths if path.is_file() and path.suffix != ".tslog"]
+    logs = log_paths([path for path in paths if path not in files])
+    exchange_ids: dict[str, Path] = {}
+    for log in logs:
+        _verify_log(log, exchange_ids)
+    sequences = sum(_verify_file(file) for file in files)
+    return Verified(len(logs), len(exchange_ids), len(files), sequences)
+
+
+def _verify_log(path: Path, exchange_ids: dict[str, Path]) -> None:
+    """Checks one log and adds its exchange ids, which no log before may have."""
+    try:
+        with open_log(path) as reader:
+            if reader.damage is not None:
+                raise InvariantBroken(f"{path}: {reader.damage.kind}: {reader.damage.message}")
+            reader.check()
+            for offset, exchange in reader.exchanges():
+                place = f"{path}: exchange {exchange.exchange_id} at offset {offset}"
+                if exchange.exchange_id in exchange_ids:
+                    raise InvariantBroken(f"{place} is also in {exchange_ids[exchange.exchange_id]}")
+                exchange_ids[exchange.exchange_id] = path
+                if fault := _forwarding_fault(exchange):
+                    raise InvariantBroken(f"{place}: the forwarded body cannot be rebuilt: {fault}")
+    except LogCorruptError as error:
+        raise InvariantBroken(f"{path}: log_corrupt at offset {error.offset}: {error.reason}") from error
+
+
+def _forwarding_fault(exchange: Exchange) -> str:
+    """What keeps the splices from turning the harness's body into the forwarded one; "" for nothing."""
+    at = 0
+    for splice in exchange.splices:
+        if not at <= splice.start <= splice.end:
+            return f"a splice from {splice.start} to {splice.end} follows one that ends at {at}"
+        at = splice.end
+    if not exchange.splices:
+        return ""
+    try:
+        size = len(content_decoded(exchange.request, exchange.request_headers))
+    except ValueError as error:
+        return str(error)
+    return "" if at <= size else f"a splice ends at {at}, the body at {size}"
+
+
+def _verify_file(path: Path) -> int:
+    """Checks one file of sequences and gives their number."""
+    ids: set[str] = set()
+    calls: set[Call] = set()
+    groups: set[str] = set()
+    numbered = enumerate(read_sequences(path), 1)
+    for group_id, members in groupby(numbered, key=lambda item: item[1].group_id):
+        group: dict[str, TrainingSequence] = {}
+        for number, sequence in members:
+            fault = (
+                broken_promise(sequence)
+                or ("its group stands in two places" if group_id in groups else "")
+                or (
+                    f"an earlier sequence is {sequence.sequence_id} too"
+                    if sequence.sequence_id in ids
+                    else ""
+                )
+                or _call_fault(sequence, calls)
+                or _parent_fault(sequence, group)
+            )
+            if fault:
+                raise InvariantBroken(f"{path}: sequence {number} ({sequence.sequence_id}): {fault}")
+            ids.add(sequence.sequence_id)
+            calls.update(sequence.exchanges)
+            group[sequence.sequence_id] = sequence
+        groups.add(group_id)
+    return len(ids)
+
+
+def _call_fault(sequence: TrainingSequence, earlier: set[Call]) -> str:
+    for call in sequence.exchanges:
+        if call in earlier:
+            return f"choice {call.choice} of {call.exchange_id} is in an earlier sequence as well"
+    return ""
+
+
+def _parent_fault(sequence: TrainingSequence, group: dict[str, TrainingSequence]) -> str:
+    if sequence.parent is None:
+        return ""
+    parent, shared = group.get(sequence.parent.sequence_id), sequence.parent.shared_tokens
+    if parent is None:
+        return f"its parent {sequence.parent.sequence_id} does not stand before it in its group"
+    if not 0 < shared <= len(sequence.tokens):
+        return f"shares {shared} of its {len(sequence.tokens)} tokens"
+    if not np.array_equal(parent.tokens[:shared], sequence.tokens[:shared]):
+        return f"its first {shared} tokens are not those of {sequence.parent.sequence_id}"
+    prompt_size = sequence.segment_info[0][1]
+    if shared < min(prompt_size, len(parent.tokens)) and parent.tokens[shared] == sequence.tokens[shared]:
+        return f"more than {shared} tokens are those of {sequence.parent.sequence_id}"
+    return ""

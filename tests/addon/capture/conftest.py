@@ -1,0 +1,39 @@
+"""One backend and one mitmdump for all tests of capture; each test has groups of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.backend import Backend, Script, running_backend
+from tests.support.mitmdump import Proxy, running_mitmdump
+
+
+@pytest.fixture(scope="session")
+def shared_backend() -> Iterator[Backend]:
+    with running_backend() as backend:
+        yield backend
+
+
+@pytest.fixture(scope="session")
+def shared_proxy(shared_backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with running_mitmdump(shared_backend.url, tmp_path_factory.mktemp("shared") / "log") as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def backend(shared_backend: Backend) -> Iterator[Backend]:
+    script: Script = shared_backend.script
+    shared_backend.received.clear()
+    yield shared_backend
+    shared_backend.script = script
+
+
+@pytest.fixture
+def proxy(shared_proxy: Proxy, backend: Backend) -> Proxy:
+    return shared_proxy
+
+
+@pytest.fixture
+def log_directory(tmp_path: Path) -> Path:
+    return tmp_path / "log"

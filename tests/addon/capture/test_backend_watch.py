@@ -1,0 +1,95 @@
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.support.backend import Backend, Received, Reply, running_backend
+from turnstile.addon.capture.backend_watch import BackendWatch
+
+Learned = list[Mapping[str, Any]]
+
+
+@pytest.fixture
+def own_backend() -> Iterator[Backend]:
+    with running_backend() as backend:
+        yield backend
+
+
+async def test_the_backend_is_probed_once_for_many_requests(own_backend: Backend) -> None:
+    learned: Learned = []
+    watch = BackendWatch(own_backend.url, "auto", learned.append)
+    facts = await asyncio.gather(*(watch.facts(None) for _ in range(5)))
+    assert {(found.kind, found.version) for found in facts if found} == {("sglang", (0, 5, 23))}
+    assert await watch.facts(None) is facts[0]
+    assert [received.path for received in own_backend.probes] == ["/server_info", "/model_info"]
+    assert learned == [facts[0].as_record() if facts[0] else None]
+
+
+async def test_a_backend_that_was_away_is_asked_again(own_backend: Backend) -> None:
+    learned: Learned = []
+    watch = BackendWatch(own_backend.url, "auto", learned.append)
+    await watch.facts(None)
+    own_backend.server_info["version"] = "0.5.24"
+    watch.was_away()
+    facts = await watch.facts(None)
+    assert facts is not None
+    assert (
+        [found["version_text"] for found in learned] == ["0.5.23", facts.version_text] == ["0.5.23", "0.5.24"]
+    )
+
+
+async def test_a_backend_that_is_down_has_no_facts_until_it_is_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_backend() as gone:
+        port = gone.port
+    watch = BackendWatch(f"http://127.0.0.1:{port}", "auto", lambda facts: None)
+    assert await watch.facts(None) is None
+    assert await watch.facts(None) is None
+    assert watch.problem is not None
+    assert "refused" in watch.problem
+    assert len(caplog.records) == 1
+    with running_backend(port):
+        assert await watch.facts(None) is not None
+    assert watch.problem is None
+
+
+def wants_key(received: Received) -> Reply:
+    if received.headers.get("authorization") != "Bearer right":
+        return Reply(b'{"error": "Unauthorized"}', status=401)
+    return Reply(b'{"tokenizer_path": "t", "version": "0.5.23"}')
+
+
+async def test_a_backend_that_wants_a_key_is_probed_with_the_harnesss_own(own_backend: Backend) -> None:
+    own_backend.guard = wants_key
+    watch = BackendWatch(own_backend.url, "auto", lambda facts: None)
+    watch.start()
+    facts = await watch.facts("Bearer right")
+    assert facts is not None
+    assert facts.version == (0, 5, 23)
+
+
+async def test_a_key_that_was_refused_is_not_tried_again(own_backend: Backend) -> None:
+    own_backend.guard = wants_key
+    watch = BackendWatch(own_backend.url, "auto", lambda facts: None)
+    assert await watch.facts("Bearer wrong") is None
+    tried = len(own_backend.probes)
+    assert await watch.facts("Bearer wrong") is None
+    assert len(own_backend.probes) == tried
+    assert await watch.facts("Bearer right") is not None
+
+
+async def test_a_backend_that_tells_nothing_is_unknown_unless_the_user_says_what_it_is(
+    own_backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_backend.guard = lambda received: Reply(b"{}", status=404)
+    watch = BackendWatch(own_backend.url, "auto", lambda facts: None)
+    facts = await watch.facts(None)
+    assert facts is not None
+    assert facts.kind == "unknown"
+    assert "set turnstile_backend=sglang" in caplog.text
+    assert "set turnstile_backend=sglang" in (watch.problem or "")
+    facts = await BackendWatch(own_backend.url, "sglang", lambda facts: None).facts(None)
+    assert facts is not None
+    assert facts.kind == "sglang"

@@ -1,0 +1,79 @@
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from tests.support.backend import Backend
+from tests.support.mitmdump import Proxy
+
+CHAT = b'{"model": "m", "messages": []}'
+
+
+def error(body: Any) -> Any:
+    assert body["error"].keys() == {"message", "type", "param", "code"}
+    return body["error"]
+
+
+def test_health_tells_version_backend_counters_and_where_the_log_is(proxy: Proxy, backend: Backend) -> None:
+    proxy.ask("POST", "/group/health/v1/chat/completions", CHAT)
+    proxy.ask("GET", "/v1/models")
+    before = proxy.health()
+    proxy.ask("POST", "/group/health/v1/chat/completions", CHAT)
+    proxy.ask("GET", "/v1/models")
+    proxy.ask("POST", "/group/bad%20id/v1/chat/completions", CHAT)
+    answer = proxy.ask("GET", "/turnstile/health")
+    after = answer.json
+    assert answer.status == 200
+    assert after["status"] == "ok"
+    assert after["version"] == version("turnstile-rl")
+    assert after["backend"]["url"] == backend.url
+    assert (after["backend"]["kind"], after["backend"]["version_text"]) == ("sglang", "0.5.23")
+    grown = ("captured", "passed_through", "rejected", "in_flight", "write_errors")
+    assert {name: after["capture"][name] - before["capture"][name] for name in grown} == {
+        "captured": 1,
+        "passed_through": 1,
+        "rejected": 1,
+        "in_flight": 0,
+        "write_errors": 0,
+    }
+    assert after["log"]["path"] == before["log"]["path"]
+    assert after["log"]["offset"] > before["log"]["offset"]
+    assert "server-secret" not in answer.body.decode()
+
+
+def test_after_a_flush_all_that_was_captured_is_readable(proxy: Proxy) -> None:
+    for _ in range(3):
+        proxy.ask("POST", "/group/flush/v1/chat/completions", CHAT)
+    answer = proxy.ask("POST", "/turnstile/flush")
+    assert (answer.status, answer.json["flushed"]) == (200, True)
+    assert len(proxy.logged("flush")) == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/turnstile", 404),
+        ("GET", "/turnstile/nothing", 404),
+        ("POST", "/turnstile/groups", 404),
+        ("POST", "/turnstile/health", 405),
+        ("GET", "/turnstile/flush", 405),
+    ],
+)
+def test_what_there_is_not_is_said_in_openais_shape(
+    proxy: Proxy, backend: Backend, method: str, path: str, status: int
+) -> None:
+    answer = proxy.ask(method, path)
+    assert answer.status == status
+    assert error(answer.json)["type"] == "invalid_request_error"
+    assert (answer.headers.get("allow") is not None) == (status == 405)
+    assert backend.received == []
+
+
+def test_groups_are_said_to_come_later(proxy: Proxy) -> None:
+    answer = proxy.ask("POST", "/turnstile/groups/g/reward", b'{"reward": 1}')
+    assert "not built yet" in error(answer.json)["message"]
+
+
+def test_a_head_request_gets_no_body(proxy: Proxy) -> None:
+    answer = proxy.ask("HEAD", "/turnstile/health")
+    assert (answer.status, answer.body) == (200, b"")

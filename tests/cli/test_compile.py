@@ -1,0 +1,171 @@
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.exchanges import exchange
+from tests.support.logs import answered, write_log
+from turnstile.cli.compile import command
+from turnstile.cli.main import main
+from turnstile.compiler.export import FORMATS, read_sequences
+from turnstile.compiler.policies import POLICIES
+
+
+def compile_(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["compile", *map(str, arguments)])
+
+
+def tokens(path: Path) -> list[list[int]]:
+    return [sequence.tokens.tolist() for sequence in read_sequences(path)]
+
+
+def findings(output: Path) -> list[str]:
+    lines = Path(f"{output}.findings.jsonl").read_text().splitlines()
+    return [json.loads(line)["kind"] for line in lines]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Two calls that merge, a bad one, and one of another group."""
+    return write_log(
+        tmp_path / "traces",
+        answered(1, [1, 2], [3]),
+        answered(2, [1, 2, 3, 4], [5]),
+        answered(3, [1, 2.5], [5]),
+        answered(4, [1, 2], [7, 8], group_id="other"),
+    )
+
+
+def test_logs_become_sequences_and_a_table(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    result = compile_(log.parent, "-o", output)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert tokens(output) == [[1, 2, 3, 4, 5], [1, 2, 7, 8]]
+    assert findings(output) == ["token_type"]
+    assert [line.strip().split(maxsplit=1) for line in result.stderr.splitlines()] == [
+        ["2", "groups"],
+        ["4", "exchanges, 1 of them left out in part or whole"],
+        ["3", "turns"],
+        ["2", "sequences"],
+        ["4", "trained tokens"],
+        ["5", "context tokens"],
+        ["1", "error: token_type"],
+    ]
+
+
+def test_splits_are_counted_by_cause_and_warnings_by_kind(tmp_path: Path) -> None:
+    write_log(tmp_path / "traces", answered(1, [1], [2], delivered=False), answered(2, [1], [3]))
+    result = compile_(tmp_path / "traces", "-o", tmp_path / "out.jsonl")
+    assert [line.strip().split(maxsplit=1) for line in result.stderr.splitlines()][-2:] == [
+        ["1", "sequences that left another: aborted"],
+        ["1", "warning: undelivered"],
+    ]
+
+
+def test_the_summary_is_json_on_stdout_when_asked_for(log: Path, tmp_path: Path) -> None:
+    result = compile_(log, "-o", tmp_path / "out.jsonl", "--json")
+    assert json.loads(result.stdout) == {
+        "groups": 2,
+        "exchanges": 4,
+        "exchanges_left_out": 1,
+        "turns": 3,
+        "sequences": 2,
+        "trained_tokens": 4,
+        "context_tokens": 5,
+        "causes": {},
+        "findings": {"error": {"token_type": 1}, "warning": {}},
+    }
+
+
+@pytest.mark.parametrize("arguments", [["-o", "out.tseq"], ["-o", "out.bin", "--format", "msgpack"]])
+def test_the_format_follows_the_suffix_or_the_option(
+    log: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert compile_(log, *arguments).exit_code == 0
+    assert Path(arguments[1]).read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+    assert len(tokens(Path(arguments[1]))) == 2
+
+
+def test_a_suffix_without_a_format_is_a_usage_error(log: Path, tmp_path: Path) -> None:
+    result = compile_(log, "-o", tmp_path / "out.txt")
+    assert result.exit_code == 2
+    assert (
+        "Error: the name out.txt tells no format: end it in .jsonl or .tseq, or name the format"
+        in result.stderr
+    )
+
+
+def test_only_the_groups_that_are_named_are_compiled(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    result = compile_(log, "-o", output, "--group", "other", "--group", "none")
+    assert (result.exit_code, tokens(output)) == (0, [[1, 2, 7, 8]])
+    assert result.stderr.splitlines()[0] == "Warning: no exchange of group none is in these logs"
+
+
+def test_a_policy_can_be_chosen(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    assert compile_(log, "-o", output, "--policy", "per-request", "--group", "g").exit_code == 0
+    assert tokens(output) == [[1, 2, 3], [1, 2, 3, 4, 5]]
+
+
+def test_sequences_that_are_too_long_are_left_out(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    assert compile_(log, "-o", output, "--max-tokens", "4").exit_code == 0
+    assert (tokens(output), findings(output)) == ([[1, 2, 7, 8]], ["token_type", "too_long"])
+
+
+def test_strict_tells_by_its_exit_code_that_something_was_left_out(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    result = compile_(log, "-o", output, "--strict")
+    assert (result.exit_code, len(tokens(output))) == (4, 2)
+    assert result.stderr.splitlines()[-1] == (
+        f"Error: something was left out (token_type 1); see {output}.findings.jsonl"
+    )
+    assert compile_(log, "-o", output, "--strict", "--group", "other").exit_code == 0
+
+
+def test_input_that_is_no_log_exits_with_3(tmp_path: Path) -> None:
+    result = compile_(tmp_path / "absent", "-o", tmp_path / "out.jsonl")
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"Error: {tmp_path / 'absent'} does not exist")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_cannot_be_written_exits_with_3(log: Path, tmp_path: Path) -> None:
+    result = compile_(log, "-o", tmp_path / "absent" / "out.jsonl")
+    assert (result.exit_code, "No such file or directory" in result.stderr) == (3, True)
+
+
+def test_the_options_offer_what_there_is() -> None:
+    choices = {parameter.name: parameter.type for parameter in command.params}
+    assert isinstance(choices["format_name"], click.Choice)
+    assert isinstance(choices["policy"], click.Choice)
+    assert list(choices["format_name"].choices) == list(FORMATS)
+    assert list(choices["policy"].choices) == list(POLICIES)
+
+
+def test_a_terminal_gets_a_progress_bar(tmp_path: Path) -> None:
+    write_log(tmp_path / "traces", *(exchange(number) for number in range(20)))
+    script = "from turnstile.cli.main import main; main()"
+    arguments = ["compile", str(tmp_path / "traces"), "-o", str(tmp_path / "out.jsonl")]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    subprocess.run([sys.executable, "-c", script, *arguments], stderr=theirs, env=environment, check=True)
+    os.close(theirs)
+    shown = b""
+    while select.select([ours], [], [], 0)[0]:
+        try:
+            shown += os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert b"exchanges" in shown
+    assert b"20/20" in shown

@@ -1,0 +1,100 @@
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from tests.support.exchanges import exchange
+from tests.support.logs import write_log
+from turnstile.cli.main import main
+from turnstile.compiler.finding import Finding
+from turnstile.compiler.replay import Replay
+
+
+def show(*arguments: object, color: bool = False) -> Result:
+    return CliRunner().invoke(main, ["show", *map(str, arguments)], color=color)
+
+
+def offsets(log: Path) -> list[int]:
+    with Replay([log]) as replay:
+        return [
+            item.offset
+            for group in replay.groups
+            for item in replay.exchanges_of(group)
+            if not isinstance(item, Finding)
+        ]
+
+
+def test_an_exchange_is_a_line(tmp_path: Path) -> None:
+    write_log(
+        tmp_path,
+        exchange(1, rollout_id="r", request=b"x" * 1234),
+        exchange(2, status=None, outcome="client_left", reply=b"", delivered=False, started_at=1.7e9),
+        exchange(3, delivered=False),
+    )
+    request, reply = len(exchange(1).request), len(exchange(1).reply)
+    assert show(tmp_path).output.splitlines() == [
+        "1970-01-01 00:16:41      0.500 s  0123456789abcdef-000001  200  complete             1,234 B up"
+        f"  {reply:>10} B down  g/r  POST /v1/chat/completions",
+        f"2023-11-14 22:13:20      0.500 s  0123456789abcdef-000002    -  client_left     {request:>10} B up"
+        "           0 B down  g  POST /v1/chat/completions",
+        f"1970-01-01 00:16:43      0.500 s  0123456789abcdef-000003  200  undelivered     {request:>10} B up"
+        f"  {reply:>10} B down  g  POST /v1/chat/completions",
+    ]
+
+
+def test_outcomes_are_coloured_on_a_terminal(tmp_path: Path) -> None:
+    write_log(tmp_path, exchange(1), exchange(2, status=400), exchange(3, outcome="refused", status=None))
+    lines = show(tmp_path, color=True).output.splitlines()
+    assert [
+        "\x1b[32mcomplete" in lines[0],
+        "\x1b[31mcomplete" in lines[1],
+        "\x1b[33mrefused" in lines[2],
+    ] == [True] * 3
+
+
+def test_json_tells_all_that_is_known_without_the_bodies(tmp_path: Path) -> None:
+    log = write_log(tmp_path, exchange(1, rollout_id="r", error="slow"))
+    (offset,) = offsets(log)
+    assert [json.loads(line) for line in show(tmp_path, "--json").output.splitlines()] == [
+        {
+            "exchange_id": "0123456789abcdef-000001",
+            "group_id": "g",
+            "rollout_id": "r",
+            "started_at": 1001.0,
+            "duration_s": 0.5,
+            "method": "POST",
+            "path": "/v1/chat/completions",
+            "status": 200,
+            "outcome": "complete",
+            "delivered": True,
+            "error": "slow",
+            "request_bytes": len(exchange(1).request),
+            "reply_bytes": len(exchange(1).reply),
+            "log": str(log),
+            "offset": offset,
+        }
+    ]
+
+
+def test_only_the_group_that_is_named_is_shown(tmp_path: Path) -> None:
+    write_log(tmp_path, exchange(1, group_id="a"), exchange(2, group_id="b"))
+    lines = show(tmp_path, "--group", "b", "--json").output.splitlines()
+    assert [json.loads(line)["exchange_id"] for line in lines] == [exchange(2).exchange_id]
+
+
+def test_several_logs_are_shown_one_after_the_other(tmp_path: Path) -> None:
+    one, other = write_log(tmp_path / "1", exchange(1)), write_log(tmp_path / "2", exchange(2))
+    logs = [json.loads(line)["log"] for line in show(other, one, "--json").output.splitlines()]
+    assert logs == [str(one), str(other)]
+
+
+def test_what_is_whole_of_a_torn_log_is_shown_with_a_warning(tmp_path: Path) -> None:
+    log = write_log(tmp_path, exchange(1), exchange(2), close=False)
+    log.write_bytes(log.read_bytes()[:-1])
+    result = show(tmp_path)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+    assert result.stderr.startswith(f"Warning: {log}: log_torn: the record at offset ")
+
+
+def test_what_is_no_log_exits_with_3(tmp_path: Path) -> None:
+    assert show(tmp_path / "absent").exit_code == 3

@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from tests.support.sequences import SEQUENCE, any_sequences, sequence
+from turnstile.compiler.errors import SequenceFileError
+from turnstile.compiler.export import jsonl
+from turnstile.compiler.export.jsonl import json_line
+from turnstile.compiler.export.records import as_record
+from turnstile.compiler.sequence import TrainingSequence
+
+LINE = (
+    b'{"sequence_id":"e1.0","group_id":"g","rollout_id":"r","tokens":[1,2,3,4,5],'
+    b'"logprobs":[0.0,0.0,-0.5,0.0,-2.2836947441101074],'
+    b'"segment_info":[[false,2],[true,1],[false,1],[true,1]],"weight_versions":[[0,"7"],[3,"8"]],'
+    b'"routed_experts":null,"routed_experts_shape":null,"images":[],"processed_images":[],'
+    b'"exchanges":[{"exchange_id":"e1","choice":0},{"exchange_id":"e2","choice":1}],"parent":null,'
+    b'"finish_reasons":["stop","length"],"sampling":[{"temperature":0.5},{}],'
+    b'"flags":["aborted","undelivered"],"reward":1.0,"metadata":{"task":"x"}}\n'
+)
+
+
+def written(path: Path, *sequences: TrainingSequence) -> Path:
+    with jsonl.open_writer(path) as writer:
+        for each in sequences:
+            writer.write(each)
+    return path
+
+
+def test_a_sequence_is_a_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.jsonl", SEQUENCE, SEQUENCE)
+    assert path.read_bytes() == LINE + LINE
+
+
+@given(any_sequences())
+def test_what_was_written_reads_back(
+    tmp_path_factory: pytest.TempPathFactory, any_sequence: TrainingSequence
+) -> None:
+    path = written(tmp_path_factory.mktemp("out") / "out.jsonl", any_sequence, SEQUENCE)
+    lines = [json_line(as_record(read)) for read in jsonl.read(path)]
+    assert lines == [json_line(as_record(any_sequence)), LINE]
+
+
+def test_parameters_that_orjson_cannot_write_read_back(tmp_path: Path) -> None:
+    strange = {"seed": 2**70, "stop": "\ud800"}
+    (read,) = jsonl.read(written(tmp_path / "out.jsonl", sequence(sampling=(strange, {}))))
+    assert read.sampling == (strange, {})
+    assert read.tokens.tolist() == SEQUENCE.tokens.tolist()
+
+
+@pytest.mark.parametrize("second", [LINE[:-20], b"[]\n", b"\n", b"\xff\n", b'{"tokens":[]}\n'])
+def test_a_line_that_is_no_sequence_is_named(tmp_path: Path, second: bytes) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(LINE + second)
+    with pytest.raises(SequenceFileError, match=r"out\.jsonl: line 2 is no training sequence"):
+        list(jsonl.read(path))

@@ -1,0 +1,71 @@
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.sequences import SEQUENCE, sequence
+from turnstile.compiler.export.records import as_record, from_record
+from turnstile.compiler.sequence import Parent
+
+RECORD: dict[str, Any] = {
+    "sequence_id": "e1.0",
+    "group_id": "g",
+    "rollout_id": "r",
+    "tokens": [1, 2, 3, 4, 5],
+    "logprobs": [0.0, 0.0, -0.5, 0.0, -2.2836947441101074],
+    "segment_info": [[False, 2], [True, 1], [False, 1], [True, 1]],
+    "weight_versions": [[0, "7"], [3, "8"]],
+    "routed_experts": None,
+    "routed_experts_shape": None,
+    "images": [],
+    "processed_images": [],
+    "exchanges": [{"exchange_id": "e1", "choice": 0}, {"exchange_id": "e2", "choice": 1}],
+    "parent": None,
+    "finish_reasons": ["stop", "length"],
+    "sampling": [{"temperature": 0.5}, {}],
+    "flags": ["aborted", "undelivered"],
+    "reward": 1.0,
+    "metadata": {"task": "x"},
+}
+
+
+def plain(value: Any) -> Any:
+    """Arrays and tuples as lists."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {name: plain(held) for name, held in value.items()}
+    return [plain(held) for held in value] if isinstance(value, list | tuple) else value
+
+
+def test_a_record_has_every_field_in_its_order() -> None:
+    assert list(plain(as_record(SEQUENCE)).items()) == list(RECORD.items())
+
+
+def test_a_parent_is_an_object() -> None:
+    record = as_record(sequence(parent=Parent("e0.0", 2, "sibling")))
+    assert record["parent"] == {"sequence_id": "e0.0", "shared_tokens": 2, "cause": "sibling"}
+    assert from_record(record).parent == Parent("e0.0", 2, "sibling")
+
+
+def test_a_record_reads_back_as_it_was() -> None:
+    assert plain(as_record(from_record(RECORD))) == RECORD
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"tokens": [1, 2.0]},
+        {"tokens": [1, -1.5]},
+        {"logprobs": [0.0, None]},
+        {"logprobs": ["0.0"]},
+        {"segment_info": [[True]]},
+        {"exchanges": [{"exchange_id": "e1"}]},
+        {"parent": {"sequence_id": "e0.0"}},
+    ],
+)
+def test_what_is_no_sequence_is_refused(fault: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        from_record(RECORD | fault)
+    with pytest.raises(KeyError):
+        from_record({name: RECORD[name] for name in RECORD if name not in fault})

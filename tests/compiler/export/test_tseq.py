@@ -1,0 +1,103 @@
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+
+from tests.support.sequences import SEQUENCE, any_sequences, sequence
+from turnstile.compiler.errors import SequenceFileError
+from turnstile.compiler.export import tseq
+from turnstile.compiler.export.jsonl import json_line
+from turnstile.compiler.export.records import as_record
+from turnstile.compiler.sequence import TrainingSequence
+
+HEADER = {"format": "turnstile sequences", "version": 1}
+
+
+def written(path: Path, *sequences: TrainingSequence) -> Path:
+    with tseq.open_writer(path) as writer:
+        for each in sequences:
+            writer.write(each)
+    return path
+
+
+def maps(path: Path) -> list[Any]:
+    """What a reader without turnstile finds."""
+    with path.open("rb") as file:
+        unpacker = msgpack.Unpacker()
+        unpacker.feed(zstandard.ZstdDecompressor().stream_reader(file).read())
+        return list(unpacker)
+
+
+def test_a_file_is_a_header_and_a_map_a_sequence(tmp_path: Path) -> None:
+    header, first, second = maps(written(tmp_path / "out.tseq", SEQUENCE, SEQUENCE))
+    assert (header, first) == (HEADER, second)
+    assert list(first) == list(as_record(SEQUENCE))
+    assert first["tokens"] == {"dtype": "<i4", "shape": [5], "data": np.arange(1, 6, dtype="<i4").tobytes()}
+    assert first["logprobs"] == {
+        "dtype": "<f8",
+        "shape": [5],
+        "data": SEQUENCE.logprobs.astype("<f8").tobytes(),
+    }
+    assert first["segment_info"] == [[False, 2], [True, 1], [False, 1], [True, 1]]
+
+
+@given(any_sequences())
+def test_what_was_written_reads_back(
+    tmp_path_factory: pytest.TempPathFactory, any_sequence: TrainingSequence
+) -> None:
+    path = written(tmp_path_factory.mktemp("out") / "out.tseq", any_sequence, SEQUENCE)
+    read = list(tseq.read(path))
+    assert [json_line(as_record(each)) for each in read] == [
+        json_line(as_record(each)) for each in (any_sequence, SEQUENCE)
+    ]
+    assert [(each.tokens.dtype, each.logprobs.dtype) for each in read] == [
+        (np.dtype(np.int32), np.dtype(np.float64))
+    ] * 2
+
+
+def test_parameters_that_msgpack_has_no_type_for_read_back(tmp_path: Path) -> None:
+    strange = {"seed": 2**70, "stop": "\ud800"}
+    (read,) = tseq.read(written(tmp_path / "out.tseq", sequence(sampling=(strange, {}))))
+    assert read.sampling == (strange, {})
+
+
+@pytest.mark.parametrize("cut", [1, 50, 150])
+def test_a_file_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "out.tseq", SEQUENCE, SEQUENCE)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(SequenceFileError, match="the file is cut off"):
+        list(tseq.read(path))
+
+
+def test_a_file_with_something_behind_its_end_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.tseq", SEQUENCE)
+    path.write_bytes(path.read_bytes() + b"\0" * (1 << 17))
+    with pytest.raises(SequenceFileError, match="behind"):
+        list(tseq.read(path))
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([{"format": "other"}], "is zstd and holds no training sequences"),
+        ([HEADER | {"version": 2}], "has version 2, this one reads up to 1"),
+        ([HEADER, {"tokens": []}], "cannot be read behind its first 0 sequences: KeyError"),
+        ([HEADER, 7], "cannot be read behind its first 0 sequences: TypeError"),
+        ([HEADER, msgpack.ExtType(9, b"")], "unknown msgpack extension 9"),
+        ([], "is zstd and holds no training sequences"),
+    ],
+)
+def test_what_is_no_file_of_sequences_is_refused(tmp_path: Path, items: list[Any], message: str) -> None:
+    path = tmp_path / "out.tseq"
+    path.write_bytes(zstandard.compress(b"".join(msgpack.packb(item) for item in items)))
+    with pytest.raises(SequenceFileError, match=message):
+        list(tseq.read(path))
+
+
+def test_the_same_sequences_give_the_same_bytes(tmp_path: Path) -> None:
+    one, other = (written(tmp_path / name, SEQUENCE).read_bytes() for name in ("a.tseq", "b.tseq"))
+    assert one == other

@@ -1,0 +1,234 @@
+import random
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.chat import completion
+from tests.support.exchanges import exchange
+from tests.support.logs import answered, answered_choice, replied, write_log
+from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.compiler.errors import UnknownPolicy
+from turnstile.compiler.pipeline import Options, compile_groups
+from turnstile.compiler.replay import Replay
+from turnstile.compiler.sequence import TrainingSequence
+
+STRICT = Options()
+Compiled = tuple[list[TrainingSequence], list[tuple[str, str, str | None]]]
+
+
+def compiled(path: Path, options: Options = STRICT) -> Compiled:
+    """The sequences of all groups, and (kind, severity, exchange) of all findings."""
+    sequences = list[TrainingSequence]()
+    findings = list[tuple[str, str, str | None]]()
+    with Replay([path]) as replay:
+        for group in compile_groups(replay, options):
+            sequences += group.sequences
+            findings += [(found.kind, found.severity, found.exchange_id) for found in group.findings]
+    return sequences, findings
+
+
+def shape(sequence: TrainingSequence) -> tuple[list[int], str]:
+    """Tokens, and the mask as runs: -2 T1."""
+    runs = [f"{'T' if is_trained else '-'}{length}" for is_trained, length in sequence.segment_info]
+    return sequence.tokens.tolist(), " ".join(runs)
+
+
+def shapes(path: Path, options: Options = STRICT) -> list[tuple[list[int], str]]:
+    return [shape(sequence) for sequence in compiled(path, options)[0]]
+
+
+def test_calls_that_interleave_are_told_apart(tmp_path: Path) -> None:
+    write_log(
+        tmp_path,
+        answered(1, [1, 2], [3]),
+        answered(2, [5, 6], [7]),
+        answered(3, [1, 2, 3, 4], [8]),
+        answered(4, [5, 6, 7, 9], [8]),
+    )
+    assert shapes(tmp_path) == [([1, 2, 3, 4, 8], "-2 T1 -1 T1"), ([5, 6, 7, 9, 8], "-2 T1 -1 T1")]
+
+
+def test_a_record_that_precedes_what_it_continues_extends_it(tmp_path: Path) -> None:
+    late = answered(2, [1, 2, 3, 4], [5], started_at=2.0)
+    write_log(tmp_path, late, answered(1, [1, 2], [3], started_at=1.0))
+    assert shapes(tmp_path) == [([1, 2, 3, 4, 5], "-2 T1 -1 T1")]
+
+
+def test_the_choice_that_was_continued_is_extended(tmp_path: Path) -> None:
+    reply = completion(answered_choice(0, [1], [2]), answered_choice(1, [1], [3, 4]))
+    write_log(tmp_path, replied(1, reply), answered(2, [1, 3, 4, 5], [6]))
+    sequences, findings = compiled(tmp_path)
+    assert [shape(sequence) for sequence in sequences] == [
+        ([1, 2], "-1 T1"),
+        ([1, 3, 4, 5, 6], "-1 T2 -1 T1"),
+    ]
+    assert [call.choice for call in sequences[1].exchanges] == [1, 0]
+    assert findings == []
+
+
+def test_a_bad_call_spoils_no_other(tmp_path: Path) -> None:
+    bad = answered(2, [1, 2.5], [3])
+    write_log(tmp_path, answered(1, [1, 2], [3]), bad, answered(3, [1, 2, 3, 4], [5]))
+    sequences, findings = compiled(tmp_path)
+    assert [shape(sequence) for sequence in sequences] == [([1, 2, 3, 4, 5], "-2 T1 -1 T1")]
+    assert findings == [("token_type", "error", bad.exchange_id)]
+
+
+def test_a_retry_goes_on_without_the_answer_that_nobody_got(tmp_path: Path) -> None:
+    question = {"messages": [{"role": "user", "content": "roll dice"}]}
+    write_log(
+        tmp_path,
+        answered(1, [1, 2], [3], request=question, delivered=False),
+        answered(2, [1, 2], [4], request=question),
+        answered(3, [1, 2, 4, 5], [6]),
+    )
+    sequences, findings = compiled(tmp_path)
+    assert [shape(sequence) for sequence in sequences] == [
+        ([1, 2, 3], "-2 T1"),
+        ([1, 2, 4, 5, 6], "-2 T1 -1 T1"),
+    ]
+    assert [sequence.flags for sequence in sequences] == [("undelivered",), ()]
+    assert sequences[1].parent is not None
+    assert (sequences[1].parent.cause, sequences[1].parent.shared_tokens) == ("aborted", 2)
+    assert findings == [("undelivered", "warning", exchange(1).exchange_id)]
+
+
+def test_an_empty_abort_is_reported_and_its_retry_compiled(tmp_path: Path) -> None:
+    aborted = answered(1, [1, 2], [], choice_fields={"finish_reason": "abort"})
+    write_log(tmp_path, aborted, answered(2, [1, 2], [4]))
+    sequences, findings = compiled(tmp_path)
+    assert [shape(sequence) for sequence in sequences] == [([1, 2, 4], "-2 T1")]
+    assert findings == [("aborted", "warning", aborted.exchange_id)]
+
+
+def test_an_answer_resent_and_spelled_otherwise_names_its_cause(tmp_path: Path) -> None:
+    user, more = {"role": "user", "content": "say ab"}, {"role": "user", "content": "again"}
+    answer = {"role": "assistant", "content": "4"}
+    write_log(
+        tmp_path,
+        answered(1, [1, 2], [3, 4], request={"messages": [user]}),
+        answered(2, [1, 2, 34, 5], [6], request={"messages": [user, answer, more]}),
+        answered(3, [1, 2, 34, 5, 6, 7], [8], request={"messages": [user, answer, more, answer, more]}),
+    )
+    sequences, _ = compiled(tmp_path)
+    assert [shape(sequence) for sequence in sequences] == [
+        ([1, 2, 3, 4], "-2 T2"),
+        ([1, 2, 34, 5, 6, 7, 8], "-4 T1 -1 T1"),
+    ]
+    assert sequences[1].parent is not None
+    assert sequences[1].parent.cause == "retokenized"
+
+
+def test_sampling_parameters_stand_with_what_they_sampled(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "warm"}]
+    write_log(
+        tmp_path,
+        answered(1, [1], [2], request={"messages": messages, "temperature": 0.6, "top_p": 0.95}),
+        answered(2, [1, 2], [3], request={"messages": messages, "temperature": 1.0}),
+    )
+    (sequence,), _ = compiled(tmp_path)
+    assert sequence.sampling == ({"temperature": 0.6, "top_p": 0.95}, {"temperature": 1.0})
+    assert shape(sequence) == ([1, 2, 3], "-1 T1 T1")
+
+
+def test_sequences_longer_than_wanted_are_left_out_and_said(tmp_path: Path) -> None:
+    write_log(
+        tmp_path, answered(1, [1, 2, 3, 4], [5]), answered(2, [1, 2, 3, 4], [6, 7]), answered(3, [1, 2], [6])
+    )
+    sequences, findings = compiled(tmp_path, Options(max_tokens=5))
+    assert [shape(sequence) for sequence in sequences] == [([1, 2, 3, 4, 5], "-4 T1"), ([1, 2, 6], "-2 T1")]
+    assert findings == [("too_long", "error", exchange(2).exchange_id)]
+
+
+def test_a_sequence_whose_parent_is_left_out_has_none(tmp_path: Path) -> None:
+    write_log(tmp_path, answered(1, [1, 2, 3, 4], [5]), answered(2, [1, 2], [6]))
+    sequences, _ = compiled(tmp_path, Options(max_tokens=3))
+    assert [(shape(sequence), sequence.parent) for sequence in sequences] == [(([1, 2, 6], "-2 T1"), None)]
+
+
+def test_per_request_makes_a_sequence_of_every_turn(tmp_path: Path) -> None:
+    write_log(tmp_path, answered(1, [1, 2], [3]), answered(2, [1, 2, 3, 4], [5]))
+    sequences, _ = compiled(tmp_path, Options("per-request"))
+    assert [shape(sequence) for sequence in sequences] == [([1, 2, 3], "-2 T1"), ([1, 2, 3, 4, 5], "-4 T1")]
+    assert [sequence.parent for sequence in sequences] == [None, None]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(UnknownPolicy, match="no policy 'lax'; there are strict, per-request"):
+        Options("lax")
+
+
+def test_groups_share_nothing(tmp_path: Path) -> None:
+    write_log(tmp_path, answered(1, [1], [2], group_id="a"), answered(2, [1, 2, 3], [4], group_id="b"))
+    sequences, _ = compiled(tmp_path)
+    assert [(sequence.group_id, shape(sequence)) for sequence in sequences] == [
+        ("a", ([1, 2], "-1 T1")),
+        ("b", ([1, 2, 3, 4], "-3 T1")),
+    ]
+
+
+def test_a_reward_stands_on_its_sequences(tmp_path: Path) -> None:
+    reward = Reward(group_id="g", rollout_id="r", sequence_id=None, reward=1.0, at=5.0)
+    write_log(tmp_path, answered(1, [1], [2], rollout_id="r"), answered(2, [9], [2], rollout_id="s"), reward)
+    sequences, _ = compiled(tmp_path)
+    assert [(sequence.rollout_id, sequence.reward) for sequence in sequences] == [("r", 1.0), ("s", None)]
+
+
+def test_progress_is_told_exchange_by_exchange(tmp_path: Path) -> None:
+    write_log(tmp_path, exchange(1, status=500), answered(2, [1], [2], group_id="b"), answered(3, [1], [2]))
+    told: list[int] = []
+    with Replay([tmp_path]) as replay:
+        groups = [
+            (group.group_id, group.exchanges, group.turns)
+            for group in compile_groups(replay, STRICT, told.append)
+        ]
+        assert sum(told) == replay.exchanges
+    assert groups == [("g", 2, 1), ("b", 1, 1)]
+    assert told == [1, 1, 1]
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> list[Exchange]:
+    """Exchanges that go on from what earlier ones saw and sampled, in every way."""
+    paths: list[list[int]] = [[1]]
+    recorded = []
+    for number in range(draw(st.integers(1, 10))):
+        prompt = draw(st.sampled_from(paths)) + draw(st.lists(st.integers(1, 3), max_size=2))
+        sampled = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+        fields: dict[str, Any] = {"rollout_id": draw(st.sampled_from([None, "a", "b"]))}
+        recorded.append(answered(number, prompt, sampled, **fields))
+        paths.append(prompt + sampled)
+    return recorded
+
+
+@given(recordings(), st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_every_sampled_token_is_trained_once_whatever_the_order_on_disk(
+    tmp_path_factory: pytest.TempPathFactory, recorded: list[Exchange], shuffler: random.Random
+) -> None:
+    one, other = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("other")
+    write_log(one, *recorded)
+    shuffled = list(recorded)
+    shuffler.shuffle(shuffled)
+    half = len(shuffled) // 2
+    write_log(other, *shuffled[:half])
+    write_log(other, *shuffled[half:])
+    sequences, findings = compiled(one)
+    again, _ = compiled(other)
+    assert [(shape(found), found.exchanges, found.parent) for found in sequences] == [
+        (shape(found), found.exchanges, found.parent) for found in again
+    ]
+    assert findings == []
+    calls = [call.exchange_id for sequence in sequences for call in sequence.exchanges]
+    assert sorted(calls) == sorted(exchange.exchange_id for exchange in recorded)
+    trained = sum(int(sequence.loss_mask.sum()) for sequence in sequences)
+    assert trained == sum(len(turn) for turn in _sampled(recorded))
+
+
+def _sampled(recorded: list[Exchange]) -> list[list[Any]]:
+    replies = [orjson.loads(exchange.reply) for exchange in recorded]
+    return [reply["choices"][0]["meta_info"]["output_token_logprobs"] for reply in replies]

@@ -1,0 +1,56 @@
+from typing import Any
+
+import numpy as np
+
+from turnstile.addon.tracelog.records import Reward
+from turnstile.compiler.rewards import GroupRewards
+from turnstile.compiler.sequence import Call, TrainingSequence
+
+
+def sequence(rollout_id: str | None = "r") -> TrainingSequence:
+    return TrainingSequence(
+        sequence_id="e1.0",
+        group_id="g",
+        rollout_id=rollout_id,
+        tokens=np.array([1, 2], np.int32),
+        logprobs=np.array([0.0, -0.5]),
+        segment_info=((False, 1), (True, 1)),
+        weight_versions=(),
+        exchanges=(Call("e1", 0),),
+        finish_reasons=("stop",),
+        sampling=({},),
+    )
+
+
+def reward(
+    value: float, rollout_id: str | None = None, sequence_id: str | None = None, **metadata: Any
+) -> Reward:
+    return Reward(
+        group_id="g", rollout_id=rollout_id, sequence_id=sequence_id, reward=value, at=0.0, metadata=metadata
+    )
+
+
+def rewarded(*rewards: Reward, on: TrainingSequence | None = None) -> tuple[float | None, Any]:
+    found = GroupRewards(rewards).on(on or sequence())
+    return found.reward, found.metadata
+
+
+def test_a_reward_comes_with_its_metadata() -> None:
+    assert rewarded(reward(1.0, "r", tests_passed=3)) == (1.0, {"tests_passed": 3})
+
+
+def test_the_most_specific_reward_counts() -> None:
+    for_group, for_rollout, for_sequence = reward(1.0), reward(2.0, "r"), reward(3.0, None, "e1.0")
+    assert rewarded(for_group) == (1.0, {})
+    assert rewarded(for_rollout, for_group) == (2.0, {})
+    assert rewarded(for_sequence, for_rollout, for_group) == (3.0, {})
+
+
+def test_of_two_for_the_same_the_last_counts() -> None:
+    assert rewarded(reward(1.0, "r"), reward(0.5, "r")) == (0.5, {})
+    assert rewarded(reward(1.0, "other", "e1.0"), reward(0.5, "r", "e1.0")) == (0.5, {})
+
+
+def test_a_reward_for_something_else_does_not_count() -> None:
+    assert rewarded(reward(1.0, "other"), reward(2.0, "r", "e2.0")) == (None, {})
+    assert rewarded(reward(1.0, "r"), on=sequence(rollout_id=None)) == (None, {})

@@ -1,0 +1,134 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.exchanges import exchange
+from tests.support.logs import answered, write_log
+from tests.support.sequences import sequence
+from turnstile.addon.tracelog.errors import LogFormatError
+from turnstile.addon.tracelog.records import Splice
+from turnstile.compiler.compilation import compile_logs
+from turnstile.compiler.errors import InvariantBroken, SequenceFileError
+from turnstile.compiler.export import jsonl
+from turnstile.compiler.sequence import Call, Parent, TrainingSequence
+from turnstile.compiler.verify import Verified, verify
+
+
+def written(path: Path, *sequences: TrainingSequence) -> Path:
+    with jsonl.open_writer(path) as writer:
+        for each in sequences:
+            writer.write(each)
+    return path
+
+
+def numbered(number: int, **fields: Any) -> TrainingSequence:
+    """A sequence of the calls e<number> and f<number>."""
+    calls = (Call(f"e{number}", 0), Call(f"f{number}", 0))
+    return sequence(**{"sequence_id": f"e{number}.0", "exchanges": calls} | fields)
+
+
+def fault_of(*paths: Path) -> str:
+    with pytest.raises(InvariantBroken) as broken:
+        verify(paths)
+    return str(broken.value)
+
+
+def test_what_was_recorded_and_compiled_holds(tmp_path: Path) -> None:
+    added = Splice(14, 14, b',"n":1')
+    log = write_log(
+        tmp_path / "log", answered(1, [1, 2], [3]), answered(2, [1, 2], [4]), exchange(3, splices=(added,))
+    )
+    compiled = written(tmp_path / "out.jsonl", *compile_logs([log]))
+    assert verify([tmp_path / "log", compiled]) == Verified(1, 3, 1, 2)
+
+
+def test_a_log_cut_off_is_named(tmp_path: Path) -> None:
+    log = write_log(tmp_path, exchange(1), close=False)
+    log.write_bytes(log.read_bytes()[:-1])
+    assert fault_of(log).startswith(f"{log}: log_torn: the record at offset ")
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    log = write_log(tmp_path, exchange(1), close=False)
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    assert fault_of(log).startswith(f"{log}: log_corrupt")
+
+
+def test_an_exchange_in_two_logs_is_named(tmp_path: Path) -> None:
+    write_log(tmp_path, exchange(1))
+    write_log(tmp_path, exchange(1))
+    one, other = sorted(tmp_path.iterdir())
+    place = fault_of(tmp_path).partition(" at offset ")
+    assert place[0] == f"{other}: exchange {exchange(1).exchange_id}"
+    assert place[2].endswith(f" is also in {one}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        (
+            {"splices": (Splice(4, 4, b""), Splice(2, 3, b""))},
+            "a splice from 2 to 3 follows one that ends at 4",
+        ),
+        ({"splices": (Splice(3, 2, b""),)}, "a splice from 3 to 2 follows one that ends at 0"),
+        ({"splices": (Splice(0, 99, b""),)}, "a splice ends at 99, the body at 15"),
+        (
+            {"splices": (Splice(0, 0, b"x"),), "request_headers": (("content-encoding", "br"),)},
+            "content-encoding 'br' cannot be decoded here (known: gzip, deflate, zstd)",
+        ),
+    ],
+)
+def test_a_forwarded_body_that_cannot_be_rebuilt_is_named(tmp_path: Path, fields: Any, fault: str) -> None:
+    log = write_log(tmp_path, exchange(1, **fields))
+    assert fault_of(log).endswith(f": the forwarded body cannot be rebuilt: {fault}")
+
+
+def test_sequences_that_fit_each_other_hold(tmp_path: Path) -> None:
+    child = numbered(2, parent=Parent("e1.0", 1, "history_rewritten"), tokens=[1, 9, 3, 4, 5])
+    sibling = numbered(3, parent=Parent("e1.0", 5, "sibling"))
+    other = numbered(4, group_id="h")
+    assert verify([written(tmp_path / "out.jsonl", numbered(1), child, sibling, other)]) == Verified(
+        0, 0, 1, 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("second", "fault"),
+    [
+        ({"flags": ("b", "a")}, "flags ('b', 'a') are not sorted"),
+        ({"exchanges": (Call("e2", 0), Call("f1", 0))}, "choice 0 of f1 is in an earlier sequence as well"),
+        ({"parent": Parent("e0.0", 1, "sibling")}, "its parent e0.0 does not stand before it in its group"),
+        ({"parent": Parent("e2.0", 1, "sibling")}, "its parent e2.0 does not stand before it in its group"),
+        ({"parent": Parent("e1.0", 0, "sibling")}, "shares 0 of its 5 tokens"),
+        ({"parent": Parent("e1.0", 6, "sibling")}, "shares 6 of its 5 tokens"),
+        (
+            {"parent": Parent("e1.0", 2, "sibling"), "tokens": [1, 9, 3, 4, 5]},
+            "its first 2 tokens are not those of e1.0",
+        ),
+        ({"parent": Parent("e1.0", 1, "new_prompt")}, "more than 1 tokens are those of e1.0"),
+    ],
+)
+def test_a_sequence_that_does_not_fit_the_others_is_named(tmp_path: Path, second: Any, fault: str) -> None:
+    path = written(tmp_path / "out.jsonl", numbered(1), numbered(2, **second))
+    assert fault_of(path) == f"{path}: sequence 2 (e2.0): {fault}"
+
+
+def test_one_sequence_twice_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.jsonl", numbered(1), numbered(1))
+    assert fault_of(path) == f"{path}: sequence 2 (e1.0): an earlier sequence is e1.0 too"
+
+
+def test_a_group_in_two_places_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.jsonl", numbered(1), numbered(2, group_id="h"), numbered(3))
+    assert fault_of(path) == f"{path}: sequence 3 (e3.0): its group stands in two places"
+
+
+def test_what_is_neither_log_nor_output_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("notes")
+    with pytest.raises(SequenceFileError):
+        verify([tmp_path / "notes.txt"])
+    with pytest.raises(LogFormatError):
+        verify([tmp_path / "absent"])

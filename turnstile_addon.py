@@ -1,0 +1,5 @@
+"""The script for `mitmdump -s turnstile_addon.py`; the addon itself is turnstile.addon.capture."""
+
+from turnstile.addon.capture import addon
+
+addons = [addon()]
