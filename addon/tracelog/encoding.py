@@ -4,15 +4,16 @@ The mirror image stands in one file, so that a field added on one side is missed
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from turnstile.addon.tracelog.bases import Base, Bases
 from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
 from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, longest_array, rebuild
-from turnstile.addon.tracelog.records import Exchange, Splice, Summary
+from turnstile.addon.tracelog.records import Arrival, Exchange, Splice, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, An
         "missing": exchange.missing,
         "request": request.steps,
         "reply": reply.steps,
+        "arrivals": _packed_arrivals(exchange.arrivals),
         "checksums": [zlib.crc32(exchange.request), zlib.crc32(exchange.reply)],
         "new": b"".join([*request.new, *reply.new]),  # last, so that the dictionary is made of it
     }
@@ -166,10 +168,26 @@ def decode_exchange(
         splices=tuple(Splice(*fields) for fields in details["splices"]),
         reply_headers=_headers(details["reply_headers"]),
         reply=reply,
+        arrivals=_arrivals(details.get("arrivals", ())),
         missing=tuple(details["missing"]),
         delivered=summary.delivered,
         error=summary.error,
     )
+
+
+def _packed_arrivals(arrivals: tuple[Arrival, ...]) -> list[int]:
+    """Size and microseconds since the piece before, by turns: small numbers, which repeat."""
+    packed_, at, time_us = list[int](), 0, 0
+    for end, after_s in arrivals:
+        after_us = round(after_s * 1e6)
+        packed_ += [end - at, after_us - time_us]
+        at, time_us = end, after_us
+    return packed_
+
+
+def _arrivals(packed_: Sequence[int]) -> tuple[Arrival, ...]:
+    ends, times_us = accumulate(packed_[::2]), accumulate(packed_[1::2])
+    return tuple(Arrival(end, time_us / 1e6) for end, time_us in zip(ends, times_us, strict=True))
 
 
 def _headers(pairs: list[list[str]]) -> tuple[tuple[str, str], ...]:

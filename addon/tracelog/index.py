@@ -13,6 +13,7 @@ class Index:
     blobs: dict[bytes, int] = field(default_factory=dict)  # SHA-256 -> blob record
     backends: list[int] = field(default_factory=list)
     rewards: list[int] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)  # weight readings
 
     def add_exchange(self, group_id: str, offset: int) -> None:
         """An exchange of this group lies at `offset`."""
@@ -31,6 +32,7 @@ class Index:
             "blobs": list(self.blobs.items()),
             "backends": self.backends,
             "rewards": self.rewards,
+            "weights": self.weights,
         }
 
     @classmethod
@@ -41,4 +43,5 @@ class Index:
             dict(record["blobs"]),
             record["backends"],
             record["rewards"],
+            record.get("weights", []),
         )

@@ -132,6 +132,8 @@ class LogFile:
             index.backends.append(offset)
         elif head.type == RecordType.REWARD:
             index.rewards.append(offset)
+        elif head.type == RecordType.WEIGHTS:
+            index.weights.append(offset)
 
     def _envelope(self, offset: int, head: Head) -> Any:
         data = self._read(offset + HEAD_SIZE, head.envelope_size)

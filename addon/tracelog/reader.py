@@ -17,7 +17,7 @@ from turnstile.addon.tracelog.encoding import decode_exchange, summary_of
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, unpacked
 from turnstile.addon.tracelog.logfile import Damage, LogFile, Record
-from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary
+from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary, WeightReading
 
 CACHE_BYTES = 256 * 1024 * 1024
 
@@ -123,6 +123,11 @@ class LogReader:
             record = self._file.record(offset, RecordType.REWARD)
             yield Reward(**record.envelope, metadata=unpacked(record.body()))
 
+    def weight_readings(self) -> Iterator[WeightReading]:
+        """Every weight reading in file order. Raises LogCorruptError at a damaged one."""
+        for offset in self._index.weights:
+            yield WeightReading(**self._file.record(offset, RecordType.WEIGHTS).envelope)
+
     def check(self) -> None:
         """Reads every record whole. Raises LogCorruptError at the first that is damaged."""
         for digest, offset in self._index.blobs.items():
@@ -131,6 +136,8 @@ class LogReader:
         for _ in self.exchanges():
             pass
         for _ in self.rewards():
+            pass
+        for _ in self.weight_readings():
             pass
 
     def _summary(self, record: Record) -> Summary:

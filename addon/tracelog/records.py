@@ -4,7 +4,7 @@ import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Outcome = Literal["complete", "client_left", "backend_failed", "refused", "interrupted"]
 """How an exchange ended.
@@ -50,6 +50,13 @@ def spliced(source: bytes, splices: Sequence[Splice]) -> bytes:
     return b"".join([*parts, source[at:]])
 
 
+class Arrival(NamedTuple):
+    """A piece of a streamed reply."""
+
+    end: int  # offset in the reply behind its last byte
+    after_s: float  # seconds after the exchange's start at which it came, in whole microseconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """One HTTP request with its outcome, as it went over the wire."""
@@ -68,6 +75,7 @@ class Exchange:
     splices: tuple[Splice, ...]  # turn the content-decoded body into the one that was forwarded
     reply_headers: Headers
     reply: bytes  # body as the backend sent it, before any content-decoding
+    arrivals: tuple[Arrival, ...] = ()  # the pieces of a reply that was handed on as it came; () when held
     missing: tuple[str, ...] = ()  # facts that were asked for and are absent from the reply
     delivered: bool = True  # False: the harness was gone before the reply could be handed on
     error: str | None = None  # what went wrong, in words; never a part of a body
@@ -95,6 +103,19 @@ class Reward:
     reward: float
     at: float  # Unix seconds
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightReading:
+    """What the backend said its weights are, asked apart from any exchange."""
+
+    weight_version: str | None  # None: it did not say
+    asked_at: float  # Unix seconds
+    answered_at: float
+
+
+Entry = Exchange | Reward | WeightReading
+"""What a writer takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from turnstile.addon.tracelog.encoding import encode_exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.frames import FORMAT_MAJOR, FORMAT_MINOR, MAGIC, RecordType, pack_record, packed
 from turnstile.addon.tracelog.index import Index
-from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.addon.tracelog.records import Entry, Reward, WeightReading
 
 ROTATE_BYTES = 1 << 30
 
@@ -62,7 +62,7 @@ class LogWriter:
         self._backend = dict(facts)
         self._backend_written = False
 
-    def write(self, records: Sequence[Exchange | Reward]) -> None:
+    def write(self, records: Sequence[Entry]) -> None:
         """Appends the records in order; they are with the operating system when this returns.
 
         Raises LogWriteError; then none of them is in the log, and a later call may succeed.
@@ -138,9 +138,11 @@ class LogWriter:
             "backend": self._backend,
         }
 
-    def _encoded(self, record: Exchange | Reward) -> list[bytes]:
+    def _encoded(self, record: Entry) -> list[bytes]:
         if isinstance(record, Reward):
             return [self._placed(self._index.rewards, _reward_record(record))]
+        if isinstance(record, WeightReading):
+            return [self._placed(self._index.weights, pack_record(RecordType.WEIGHTS, asdict(record), b""))]
         frames = []
         if not self._backend_written:
             body = packed(self._backend)
@@ -178,6 +180,7 @@ class LogWriter:
         index.blobs = {digest: at for digest, at in index.blobs.items() if at < offset}
         index.backends = [at for at in index.backends if at < offset]
         index.rewards = [at for at in index.rewards if at < offset]
+        index.weights = [at for at in index.weights if at < offset]
         for offsets in index.exchanges.values():
             while offsets and offsets[-1] >= offset:
                 offsets.pop()

@@ -7,7 +7,7 @@ import pytest
 from tests.support.exchanges import exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.reader import log_paths, open_log
-from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.addon.tracelog.records import Arrival, Exchange, Reward, WeightReading
 from turnstile.addon.tracelog.writer import LogWriter
 
 
@@ -126,6 +126,29 @@ def test_backend_in_force_comes_with_each_exchange(tmp_path: Path) -> None:
     writer.write(made[2:])
     writer.close()
     assert [each.backend for each in read(tmp_path)] == [None, {"version": "0.5.22"}, {"version": "0.5.23"}]
+
+
+def test_weight_readings_come_back_in_order(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    readings = [
+        WeightReading(weight_version="step-1", asked_at=1.0, answered_at=1.5),
+        WeightReading(weight_version=None, asked_at=2.0, answered_at=2.5),
+    ]
+    writer.write(readings)
+    with open_log(log_paths([tmp_path])[0]) as log:
+        assert list(log.weight_readings()) == readings
+    writer.close()
+    with open_log(log_paths([tmp_path])[0]) as log:
+        assert list(log.weight_readings()) == readings
+
+
+def test_arrivals_of_a_stream_come_back(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    arrivals = (Arrival(10, 0.000001), Arrival(10, 0.25), Arrival(35, 12.000345))
+    sent = exchange(log_id=writer.log_id, reply=b"x" * 35, arrivals=arrivals)
+    writer.write([sent])
+    writer.close()
+    assert read(tmp_path) == [sent]
 
 
 def test_rewards_come_back_in_order(tmp_path: Path) -> None:
