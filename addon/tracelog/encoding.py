@@ -4,7 +4,7 @@ The mirror image stands in one file, so that a field added on one side is missed
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -119,7 +119,7 @@ def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, An
     }
 
 
-def summary_of(envelope: dict[str, Any], log_id: str, offset: int) -> Summary:
+def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary:
     """What an envelope tells. Raises KeyError, TypeError or ValueError for a malformed one."""
     own_id = envelope["id"]
     return Summary(
@@ -141,7 +141,11 @@ def summary_of(envelope: dict[str, Any], log_id: str, offset: int) -> Summary:
 
 
 def decode_exchange(
-    summary: Summary, body: bytes, base: tuple[bytes, bytes], blob: Callable[[bytes], bytes]
+    summary: Summary,
+    body: bytes,
+    base: tuple[bytes, bytes],
+    blob: Callable[[bytes], bytes],
+    backend: Mapping[str, Any] | None,
 ) -> Exchange:
     """The exchange of a record; `base` are the base exchange's request and reply.
 
@@ -172,6 +176,7 @@ def decode_exchange(
         missing=tuple(details["missing"]),
         delivered=summary.delivered,
         error=summary.error,
+        backend=backend,
     )
 
 

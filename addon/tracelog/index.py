@@ -25,6 +25,18 @@ class Index:
             return list(self.exchanges.get(group_id, ()))
         return sorted(offset for offsets in self.exchanges.values() for offset in offsets)
 
+    def cut(self, offset: int) -> None:
+        """Forgets all that lies at `offset` and behind."""
+        self.blobs = {digest: at for digest, at in self.blobs.items() if at < offset}
+        self.backends = [at for at in self.backends if at < offset]
+        self.rewards = [at for at in self.rewards if at < offset]
+        self.weights = [at for at in self.weights if at < offset]
+        for group_id, offsets in list(self.exchanges.items()):
+            while offsets and offsets[-1] >= offset:
+                offsets.pop()
+            if not offsets:
+                del self.exchanges[group_id]
+
     def as_record(self) -> dict[str, Any]:
         """What is written into the file."""
         return {

@@ -83,16 +83,25 @@ class LogFile:
 
     def record(self, offset: int, kind: RecordType) -> Record:
         """The record at `offset`. Raises LogCorruptError when it is damaged or of another type."""
-        head = self._head(offset)
-        if head is None or offset + head.record_size > self._size:
-            raise LogCorruptError(self.path, offset, "its head is damaged or it is cut off")
-        if head.type != kind:
-            raise LogCorruptError(self.path, offset, f"has type {head.type}, expected {kind.name} ({kind})")
+        head = self._whole_head(offset, kind)
         envelope = self._envelope(offset, head)
         stored = self._read(offset + HEAD_SIZE + head.envelope_size, head.stored_size)
         if zlib.crc32(stored) != head.stored_checksum:
             raise LogCorruptError(self.path, offset, "its body's checksum does not hold")
         return Record(self.path, offset, head, envelope, stored)
+
+    def envelope(self, offset: int, kind: RecordType) -> dict[str, Any]:
+        """The envelope of the record at `offset`; raises as `record` does, but for a damaged body."""
+        envelope: dict[str, Any] = self._envelope(offset, self._whole_head(offset, kind))
+        return envelope
+
+    def _whole_head(self, offset: int, kind: RecordType) -> Head:
+        head = self._head(offset)
+        if head is None or offset + head.record_size > self._size:
+            raise LogCorruptError(self.path, offset, "its head is damaged or it is cut off")
+        if head.type != kind:
+            raise LogCorruptError(self.path, offset, f"has type {head.type}, expected {kind.name} ({kind})")
+        return head
 
     def index(self) -> tuple[Index, Damage | None]:
         """Where the records lie: from the index at the end, else from a walk over all heads."""

@@ -7,7 +7,7 @@ may repeat parts of them. Damage is met, not suffered: what stands before it is 
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,7 +59,10 @@ class _Unpacked:
 
 
 class LogReader:
-    """One trace log, opened. Use as a context manager, or `close` it."""
+    """One trace log, opened. Use as a context manager, or `close` it.
+
+    `damage` is what ends the readable part of the file before its end, None where it is whole.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,8 +76,6 @@ class LogReader:
         self._cache: OrderedDict[int, _Unpacked] = OrderedDict()
         self._cached_bytes = 0
         self._backends: dict[int, Mapping[str, Any]] = {}
-
-    # `damage`: what ends the readable part of the file before its end, None where it is whole.
 
     def __enter__(self) -> Self:
         return self
@@ -95,12 +96,12 @@ class LogReader:
         return list(self._index.exchanges)
 
     def summaries(self, group_id: str | None = None) -> Iterator[Summary]:
-        """Every exchange (of one group) in file order, without its bodies.
+        """Every exchange (of one group) in file order; their bodies are not even looked at.
 
         Raises LogCorruptError at a record whose envelope is damaged.
         """
         for offset in self._index.exchange_offsets(group_id):
-            yield self._summary(self._file.record(offset, RecordType.EXCHANGE))
+            yield self._summary(offset, self._file.envelope(offset, RecordType.EXCHANGE))
 
     def exchanges(self, group_id: str | None = None) -> Iterator[tuple[int, Exchange]]:
         """(offset, exchange) of every exchange (of one group) in file order; raises as `exchange` does."""
@@ -112,10 +113,9 @@ class LogReader:
 
         Raises LogCorruptError when the record, or one that it rests on, is damaged.
         """
-        chain = self._chain(offset)
-        for record in reversed(chain):
+        for record in reversed(self._chain(offset)):
             exchange = self._decoded(record)
-        return replace(exchange, backend=self._backend_at(offset))
+        return exchange
 
     def rewards(self) -> Iterator[Reward]:
         """Every reward in file order. Raises LogCorruptError at a damaged one."""
@@ -140,11 +140,11 @@ class LogReader:
         for _ in self.weight_readings():
             pass
 
-    def _summary(self, record: Record) -> Summary:
+    def _summary(self, offset: int, envelope: Mapping[str, Any]) -> Summary:
         try:
-            return summary_of(record.envelope, self.header.log_id, record.offset)
+            return summary_of(envelope, self.header.log_id, offset)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise LogCorruptError(self.path, record.offset, f"malformed envelope ({error!r})") from error
+            raise LogCorruptError(self.path, offset, f"malformed envelope ({error!r})") from error
 
     def _chain(self, offset: int) -> list[Record]:
         """The record at `offset` and below it the bases that are not in memory any more."""
@@ -163,7 +163,13 @@ class LogReader:
             self._cache.move_to_end(base)
         body = record.body(below.dictionary)
         try:
-            exchange = decode_exchange(self._summary(record), body, (below.request, below.reply), self._blob)
+            exchange = decode_exchange(
+                self._summary(record.offset, record.envelope),
+                body,
+                (below.request, below.reply),
+                self._blob,
+                self._backend_at(record.offset),
+            )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise LogCorruptError(self.path, record.offset, f"cannot be rebuilt: {error}") from error
         self._remember(record.offset, _Unpacked(exchange.request, exchange.reply, body[-DICTIONARY_SIZE:]))

@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ class LogWriter:
         self._program = program
         self._rotate_bytes = rotate_bytes
         self._backend: Mapping[str, Any] | None = None
+        self._backend_written = True  # in this file, if there is one to write
+        self._index, self._bases = Index(), Bases()
         self._part = 0
         self._file: int | None = None
         self._path = directory
@@ -101,7 +104,8 @@ class LogWriter:
         try:
             _write_all(file, index + footer)
         except OSError as error:
-            os.ftruncate(file, self._offset)  # a log without index is whole all the same
+            with suppress(OSError):
+                os.ftruncate(file, self._offset)  # a log without index is whole all the same
             raise LogWriteError(f"{self._path}: cannot write the index: {error}") from error
         finally:
             os.close(file)
@@ -124,7 +128,7 @@ class LogWriter:
         self._file, self._path, self._offset = file, path, len(header)
         self._part += 1
         self._index, self._bases = Index(), Bases()
-        self._backend_written = True  # it is in the header
+        self._backend_written = True  # in the header
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -171,19 +175,19 @@ class LogWriter:
         _write_all(self._file, data)
 
     def _take_back(self, offset: int) -> None:
-        """Forgets what was encoded since `offset` and cuts the file there."""
+        """Forgets what was encoded since `offset` and cuts the file there.
+
+        A file that cannot be cut is given up as it is: it reads up to its last whole record.
+        """
         assert self._file is not None
-        os.ftruncate(self._file, offset)
+        try:
+            os.ftruncate(self._file, offset)
+        except OSError:
+            os.close(self._file)
+            self._file = None
         self._offset = offset
         self._bases.clear()
-        index = self._index
-        index.blobs = {digest: at for digest, at in index.blobs.items() if at < offset}
-        index.backends = [at for at in index.backends if at < offset]
-        index.rewards = [at for at in index.rewards if at < offset]
-        index.weights = [at for at in index.weights if at < offset]
-        for offsets in index.exchanges.values():
-            while offsets and offsets[-1] >= offset:
-                offsets.pop()
+        self._index.cut(offset)
         # said once more, in case its record is among those taken back
         self._backend_written = self._backend is None
 

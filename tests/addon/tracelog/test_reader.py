@@ -99,6 +99,7 @@ def test_damaged_body_costs_that_record_and_those_that_rest_on_it(tmp_path: Path
     data[offsets[2] - 1] ^= 0xFF  # the last byte of the second record
     path.write_bytes(data)
     with open_log(path) as log:
+        assert [summary.offset for summary in log.summaries()] == offsets
         assert log.exchange(offsets[0]) == ROLLOUT[0]
         assert log.exchange(offsets[3]) == other
         for damaged in offsets[1:3]:

@@ -116,6 +116,35 @@ def test_failed_write_leaves_no_half_record_and_the_next_succeeds(tmp_path: Path
     assert read(tmp_path) == [first, third]
 
 
+def test_file_that_cannot_be_cut_is_given_up_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    first, second, third = turns(3, writer)
+    writer.write([first])
+    given_up = Path(writer.position.path)
+
+    def half_a_write(file: int, data: memoryview) -> int:
+        real_write(file, data[:50])
+        raise OSError("disk gone")
+
+    def no_truncate(file: int, size: int) -> None:
+        raise OSError("disk gone")
+
+    real_write = os.write
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", half_a_write)
+        patched.setattr(os, "ftruncate", no_truncate)
+        with pytest.raises(LogWriteError, match="cannot append"):
+            writer.write([second])
+    writer.write([third])
+    writer.close()
+    assert read(tmp_path) == [first, third]
+    with open_log(given_up) as log:
+        assert log.damage is not None
+        assert log.damage.kind == "log_torn"
+
+
 def test_backend_in_force_comes_with_each_exchange(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, program="test")
     made = turns(3, writer)
