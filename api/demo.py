@@ -13,6 +13,7 @@ from pathlib import Path
 import openai
 
 from turnstile.compiler.compilation import Compilation, compile_logs
+from turnstile.compiler.export import format_named
 from turnstile.demo_agent import SPELLINGS, asked_whole, run_rollout
 from turnstile.mitmdump_process import running_proxy
 from turnstile.recorded_replies import RecordedReplies
@@ -20,6 +21,7 @@ from turnstile.replay_server import ReplayServer
 
 GROUP = "demo"
 SAMPLE = "tool_loop.tslog"
+SEQUENCES = "sequences.jsonl"
 
 Say = Callable[[str], object]
 
@@ -27,8 +29,8 @@ Say = Callable[[str], object]
 def run_demo(directory: Path, backend_url: str | None, say: Say) -> Compilation:
     """Plays the demo's rollouts against `backend_url`, else the replayed backend, and compiles the log.
 
-    The log is left in `directory`; `say` is told, a line at a time, what happens. Raises ProxyStartError when
-    the proxy does not come up and openai.OpenAIError when the backend does not answer the agent.
+    The log and the sequences are left in `directory`; `say` is told, a line at a time, what happens. Raises
+    ProxyStartError when the proxy does not come up and openai.OpenAIError when the backend does not answer.
     """
     log = directory / "traces"
     with _backend(backend_url, say) as url, running_proxy(url, log) as proxy:
@@ -39,8 +41,11 @@ def run_demo(directory: Path, backend_url: str | None, say: Say) -> Compilation:
                 words = run_rollout(client, _model(client), spelling, asked_whole)
             say(f"rollout {spelling.rollout_id}: 3 turns, the agent's answer: {words}")
         proxy.flush()
-    say(f"the exchanges are in {log}")
-    return compile_logs([log])
+    compilation, output = compile_logs([log]), directory / SEQUENCES
+    with format_named(None, output).open_writer(output) as writer:
+        for sequence in compilation:
+            writer.write(sequence)
+    return compilation
 
 
 @contextmanager

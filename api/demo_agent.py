@@ -1,13 +1,13 @@
 """The demo's harness: a small agent with a tool, on the real OpenAI client.
 
-It asks for two temperatures and names the warmer city. The model of the sample trace is tiny and random,
-so each request says by a grammar (`regex`) what may be written; what is left to the model is how it is
-spelled in tokens. `STEADY` biases it towards the tokenizer's own tokens, `DRIFTING` does not: what it
-samples is not what the server makes of the same text when it comes back.
+It asks for the temperatures of two cities and says which is warmer. The model of the sample trace is tiny
+and random, so each request says by a grammar (`regex`) what may be written. The hours and the difference
+are the model's own; of the rest it chooses only the spelling in tokens. `STEADY` biases it towards the
+tokenizer's own tokens, `DRIFTING` does not: what it samples is not what the server makes of the same text
+when it comes back.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,18 @@ TOOL = {
     "type": "function",
     "function": {
         "name": "temperature",
-        "description": "The temperature in a city, in degrees Celsius",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "description": "The temperature in a city at an hour of today, in degrees Celsius",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "hour": {"type": "string"}},
+            "required": ["city", "hour"],
+        },
     },
 }
-CALL = '<tool_call>\n{"name": "temperature", "arguments": {"city": "%s"}}\n</tool_call>'
-ANSWER = "Rome is warmer than Oslo."
+# As regular expressions: %s is the city.
+_ARGUMENTS = r'\{"city": "%s", "hour": "[0-9]{2}"\}'
+CALL = '<tool_call>\n\\{"name": "temperature", "arguments": ' + _ARGUMENTS + "\\}\n</tool_call>"
+ANSWER = "Rome is warmer by [0-9]{2} degrees\\."
 QUESTION = (
     {"role": "system", "content": "You look temperatures up with the tool before you answer."},
     {"role": "user", "content": "Which is warmer today, Oslo or Rome?"},
@@ -42,7 +48,7 @@ class Spelling:
     logit_bias: dict[str, int]
 
 
-# The Qwen tokenizer's own pieces of CALL and ANSWER, the longer the stronger, so that " Oslo" wins over " O".
+# The Qwen tokenizer's own pieces of these texts; the longer the stronger: " degrees" must win over " deg".
 _PIECES = {
     "151657": 100,  # <tool_call>
     "198": 12,  # newline
@@ -59,12 +65,14 @@ _PIECES = {
     "385": 24,  # lo
     "49": 12,  # R
     "635": 36,  # ome
+    "24677": 48,  # hour
     "95642": 48,  # "}} newline
     "151658": 100,  # </tool_call>
-    "57858": 60,  # space Oslo
     "374": 36,  # space is
     "44939": 84,  # space warmer
-    "1091": 60,  # space than
+    "553": 36,  # space by
+    "220": 12,  # space
+    "12348": 96,  # space degrees
     "13": 12,  # .
 }
 STEADY = Spelling("steady", _END | _PIECES)
@@ -109,5 +117,5 @@ def _request(model: str, messages: list[Any], wanted: str, spelling: Spelling) -
         "max_tokens": 96,
         "temperature": 1.0,
         "logit_bias": spelling.logit_bias,
-        "extra_body": {"regex": re.sub(r"([{}.])", r"\\\1", wanted)},
+        "extra_body": {"regex": wanted},
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turnstile.cli.errors import ExchangesLeftOut
+from turnstile.cli.errors import ExchangesLeftOut, InputInvalid
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,17 +75,32 @@ def command(
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
-    console = Console(stderr=True)
-    with Replay(logs, groups) as replay, _progress_bar(replay, console) as progress:
-        summary = write_compilation(replay, output, format_, Options(policy, max_tokens), progress)
-    for group in sorted({*groups} - {*replay.groups}):
-        click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
+    console = Console(stderr=True, highlight=False)
+    with Replay(logs, groups) as replay:
+        _refuse(replay, output, groups)
+        with _progress_bar(replay, console) as progress:
+            summary = write_compilation(replay, output, format_, Options(policy, max_tokens), progress)
     if as_json:
         click.echo(json.dumps(summary.as_record()))
     console.print(_table(summary))
+    click.echo(f"written: {output} and {findings_path(output)}", err=True)
     if strict and summary.errors:
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(summary.errors.items()))
         raise ExchangesLeftOut(f"something was left out ({kinds}); see {findings_path(output)}")
+
+
+def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...]) -> None:
+    """Ends the command before anything is written over that should not be."""
+    if output.is_dir():
+        raise click.UsageError(f"{output} is a directory; name the file to write")
+    if output.suffix == ".tslog":
+        raise click.UsageError(f"{output} has the name of a trace log; name another file to write")
+    if not output.parent.is_dir():
+        raise click.UsageError(f"there is no directory {output.parent} to write {output.name} into")
+    if groups and not replay.groups:
+        raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs; nothing is written")
+    for group in sorted({*groups} - {*replay.groups}):
+        click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from turnstile.compiler.compilation import Compilation
     from turnstile.compiler.sequence import TrainingSequence
 
+_WHAT_NEXT = "turnstile demo --keep demo/ leaves the log and the sequences in demo/"
+
 
 @click.command(
     epilog="""\b
@@ -27,7 +29,7 @@ Example:
     "--keep",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Leave the log and the sequences here.",
+    help="Leave the log and the sequences in this new or empty folder.",
 )
 def command(backend: str | None, keep: Path | None) -> None:
     """Run the whole way on this machine, without a GPU.
@@ -40,11 +42,13 @@ def command(backend: str | None, keep: Path | None) -> None:
     try:
         import openai
     except ModuleNotFoundError as error:
-        raise InputInvalid('the demo needs the OpenAI client: pip install "turnstile-rl[demo]"') from error
+        raise InputInvalid("the demo needs the OpenAI client: pip install openai") from error
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise click.UsageError(f"{keep} is not empty; name a new folder")
     from turnstile.demo import run_demo
     from turnstile.mitmdump_process import ProxyStartError
 
-    say = Console(stderr=True, highlight=False)
+    say = Console(stderr=True, highlight=False, soft_wrap=True)
     with nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="turnstile-demo-") as place:
         directory = Path(place)
         try:
@@ -52,6 +56,7 @@ def command(backend: str | None, keep: Path | None) -> None:
         except (ProxyStartError, openai.OpenAIError) as error:
             raise InputInvalid(f"the demo did not get through: {error}") from error
     Console().print(_table(compilation))
+    say.print(_WHAT_NEXT if keep is None else f"kept: {keep}")
 
 
 def _table(compilation: "Compilation") -> "Table":

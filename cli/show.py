@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _COLORS = {"complete": "green", "refused": "yellow"}
 
+_HEADER = "began          seconds number status outcome        request reply group/rollout"
+
 
 @click.command(
     epilog="""\b
@@ -26,17 +28,24 @@ def command(logs: tuple[Path, ...], group_id: str | None, as_json: bool) -> None
     """List the exchanges in a log.
 
     LOG is a .tslog file or a directory of them. Exchanges come log by log, in the order in which they ended.
-    A line tells when the exchange began (UTC), how long it took, its id, its group and rollout, path, HTTP
-    status and outcome, and how many bytes the two bodies have.
+    Times are UTC; an exchange is shown by the number at the end of its id, --json has the whole; sizes are
+    those of the two bodies in bytes.
     """
     from turnstile.addon.tracelog.reader import log_paths, open_log
 
+    if not as_json:
+        click.echo(_HEADER)
+    seen: set[str] = set()
     for path in log_paths(logs):
         with open_log(path) as reader:
             for summary in reader.summaries(group_id):
+                seen.add(summary.group_id)
                 click.echo(json.dumps(_record(summary, path)) if as_json else _line(summary))
             if reader.damage is not None:
                 click.echo(f"Warning: {path}: {reader.damage.kind}: {reader.damage.message}", err=True)
+    if not seen:
+        whose = f" of group {group_id}" if group_id is not None else ""
+        click.echo(f"Warning: no exchange{whose} is in these logs", err=True)
 
 
 def _record(summary: "Summary", log: Path) -> dict[str, Any]:
@@ -60,19 +69,25 @@ def _record(summary: "Summary", log: Path) -> dict[str, Any]:
 
 
 def _line(summary: "Summary") -> str:
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(summary.started_at))
-    status = "-" if summary.status is None else str(summary.status)
+    began = time.strftime("%m-%d %H:%M:%S", time.gmtime(summary.started_at))
     outcome = summary.outcome if summary.delivered or summary.outcome != "complete" else "undelivered"
     color = "red" if summary.status not in (200, None) else _COLORS.get(outcome, "red")
     whose = summary.group_id if summary.rollout_id is None else f"{summary.group_id}/{summary.rollout_id}"
     columns = (
         began,
-        f"{summary.duration_s:9.3f} s",
-        summary.exchange_id,
-        f"{status:>3}",
-        click.style(f"{outcome:<14}", fg=color),
-        f"{summary.request_bytes:>10,} B up",
-        f"{summary.reply_bytes:>10,} B down",
-        f"{whose}  {summary.method} {summary.path}",
+        f"{summary.duration_s:7.2f}",
+        f"{summary.exchange_id.rpartition('-')[2]:>6}",
+        click.style(f"{'-' if summary.status is None else summary.status:>6} {outcome:<14}", fg=color),
+        f"{_size(summary.request_bytes):>6}",
+        f"{_size(summary.reply_bytes):>6}",
+        whose if summary.path == "/v1/chat/completions" else f"{whose} {summary.path}",
     )
-    return "  ".join(columns)
+    return " ".join(columns)
+
+
+def _size(size_bytes: int) -> str:
+    """In at most six characters."""
+    if size_bytes < 1000:
+        return str(size_bytes)
+    value, unit = (size_bytes / 1e3, "k") if size_bytes < 1e6 else (size_bytes / 1e6, "M")
+    return f"{value:.1f}{unit}" if value < 100 else f"{value:.0f}{unit}"

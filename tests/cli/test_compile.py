@@ -49,7 +49,9 @@ def test_logs_become_sequences_and_a_table(log: Path, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert tokens(output) == [[1, 2, 3, 4, 5], [1, 2, 7, 8]]
     assert findings(output) == ["token_type"]
-    assert [line.strip().split(maxsplit=1) for line in result.stderr.splitlines()] == [
+    *table, written = result.stderr.splitlines()
+    assert written == f"written: {output} and {output}.findings.jsonl"
+    assert [line.strip().split(maxsplit=1) for line in table] == [
         ["2", "groups"],
         ["4", "exchanges, 1 of them left out in part or whole"],
         ["3", "turns"],
@@ -63,7 +65,7 @@ def test_logs_become_sequences_and_a_table(log: Path, tmp_path: Path) -> None:
 def test_splits_are_counted_by_cause_and_warnings_by_kind(tmp_path: Path) -> None:
     write_log(tmp_path / "traces", answered(1, [1], [2], delivered=False), answered(2, [1], [3]))
     result = compile_(tmp_path / "traces", "-o", tmp_path / "out.jsonl")
-    assert [line.strip().split(maxsplit=1) for line in result.stderr.splitlines()][-2:] == [
+    assert [line.strip().split(maxsplit=1) for line in result.stderr.splitlines()][-3:-1] == [
         ["1", "sequences that left another: aborted"],
         ["1", "warning: undelivered"],
     ]
@@ -139,9 +141,30 @@ def test_input_that_is_no_log_exits_with_3(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_cannot_be_written_exits_with_3(log: Path, tmp_path: Path) -> None:
-    result = compile_(log, "-o", tmp_path / "absent" / "out.jsonl")
-    assert (result.exit_code, "No such file or directory" in result.stderr) == (3, True)
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("absent/out.jsonl", "there is no directory absent to write out.jsonl into"),
+        ("traces", "traces is a directory; name the file to write"),
+        ("mine.tslog", "mine.tslog has the name of a trace log; name another file to write"),
+    ],
+)
+def test_an_output_that_cannot_be_meant_is_a_usage_error(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = log.read_bytes()
+    result = compile_(log, "-o", output, "--format", "jsonl")
+    assert (result.exit_code, message in result.stderr) == (2, True)
+    assert log.read_bytes() == before
+
+
+def test_a_group_that_is_not_there_leaves_the_output_as_it_was(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    output.write_text("precious")
+    result = compile_(log, "-o", output, "--group", "none")
+    assert (result.exit_code, output.read_text()) == (3, "precious")
+    assert result.stderr == "Error: no exchange of group none is in these logs; nothing is written\n"
 
 
 def test_the_options_offer_what_there_is() -> None:

@@ -20,7 +20,7 @@ def tokens_of(
 def test_demo_captures_and_compiles_what_the_recorded_server_sampled(tmp_path: Path) -> None:
     done = run("--keep", str(tmp_path / "kept"))
     assert done.returncode == 0, done.stderr
-    assert "Rome is warmer than Oslo." in done.stderr
+    assert "Rome is warmer by" in done.stderr
     for word in ("steady", "drifting", "retokenized"):
         assert word in done.stdout
     expected = list(read_sequences(Path(__file__).parents[2] / "sample_traces" / "tool_loop.jsonl"))

@@ -24,31 +24,38 @@ def offsets(log: Path) -> list[int]:
         ]
 
 
-def test_an_exchange_is_a_line(tmp_path: Path) -> None:
+HEADER = "began          seconds number status outcome        request reply group/rollout"
+
+
+def test_an_exchange_is_a_line_of_a_narrow_terminal(tmp_path: Path) -> None:
     write_log(
         tmp_path,
-        exchange(1, rollout_id="r", request=b"x" * 1234),
+        exchange(1, rollout_id="r", request=b"x" * 1234, reply=b"y" * 123_456),
         exchange(2, status=None, outcome="client_left", reply=b"", delivered=False, started_at=1.7e9),
-        exchange(3, delivered=False),
+        exchange(3, delivered=False, path="/v1/completions", duration_s=70.0),
     )
-    request, reply = len(exchange(1).request), len(exchange(1).reply)
-    assert show(tmp_path).output.splitlines() == [
-        "1970-01-01 00:16:41      0.500 s  0123456789abcdef-000001  200  complete             1,234 B up"
-        f"  {reply:>10} B down  g/r  POST /v1/chat/completions",
-        f"2023-11-14 22:13:20      0.500 s  0123456789abcdef-000002    -  client_left     {request:>10} B up"
-        "           0 B down  g  POST /v1/chat/completions",
-        f"1970-01-01 00:16:43      0.500 s  0123456789abcdef-000003  200  undelivered     {request:>10} B up"
-        f"  {reply:>10} B down  g  POST /v1/chat/completions",
+    lines = show(tmp_path).output.splitlines()
+    assert lines == [
+        HEADER,
+        "01-01 00:16:41    0.50 000001    200 complete         1.2k   123k g/r",
+        "11-14 22:13:20    0.50 000002      - client_left        15      0 g",
+        "01-01 00:16:43   70.00 000003    200 undelivered        15     14 g /v1/completions",
     ]
+    assert max(map(len, lines[:3])) <= 80
+
+
+def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
+    write_log(tmp_path, exchange(1))
+    assert show(tmp_path, "--group", "zz").stderr == "Warning: no exchange of group zz is in these logs\n"
 
 
 def test_outcomes_are_coloured_on_a_terminal(tmp_path: Path) -> None:
     write_log(tmp_path, exchange(1), exchange(2, status=400), exchange(3, outcome="refused", status=None))
-    lines = show(tmp_path, color=True).output.splitlines()
+    _, *lines = show(tmp_path, color=True).output.splitlines()
     assert [
-        "\x1b[32mcomplete" in lines[0],
-        "\x1b[31mcomplete" in lines[1],
-        "\x1b[33mrefused" in lines[2],
+        "\x1b[32m   200 complete" in lines[0],
+        "\x1b[31m   400 complete" in lines[1],
+        "\x1b[33m     - refused" in lines[2],
     ] == [True] * 3
 
 
@@ -92,7 +99,7 @@ def test_what_is_whole_of_a_torn_log_is_shown_with_a_warning(tmp_path: Path) -> 
     log = write_log(tmp_path, exchange(1), exchange(2), close=False)
     log.write_bytes(log.read_bytes()[:-1])
     result = show(tmp_path)
-    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
     assert result.stderr.startswith(f"Warning: {log}: log_torn: the record at offset ")
 
 

@@ -51,7 +51,7 @@ def test_tool_loop_whose_spelling_survives_is_one_sequence(
     proxy: RunningProxy, tmp_path: Path, ask: Ask
 ) -> None:
     with client_of(proxy, "steady") as client:
-        assert run_rollout(client, model_of(client), STEADY, ask) == "Rome is warmer than Oslo."
+        assert run_rollout(client, model_of(client), STEADY, ask).startswith("Rome is warmer by ")
     proxy.flush()
     (sequence,) = verified(tmp_path / "log", tmp_path / "out.jsonl")
     assert [trained for trained, _ in sequence.segment_info] == [False, True] * 3
