@@ -153,8 +153,8 @@ def decode_exchange(
     """
     details = unpacked(body)
     new = memoryview(details["new"])
-    request, taken = rebuild(details["request"], new, base, blob)
-    reply, _ = rebuild(details["reply"], new[taken:], base, blob)
+    request, taken = rebuild(details["request"], new, base, blob, summary.request_bytes)
+    reply, _ = rebuild(details["reply"], new[taken:], base, blob, summary.reply_bytes)
     if [zlib.crc32(request), zlib.crc32(reply)] != details["checksums"]:
         raise ValueError("the rebuilt bodies do not have their checksums")
     return Exchange(

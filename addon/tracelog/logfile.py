@@ -70,16 +70,25 @@ class LogFile:
         Raises LogFormatError for another kind of file or a newer format, LogCorruptError for damage.
         """
         magic = self._read(0, len(MAGIC))
+        if magic != MAGIC and MAGIC.startswith(magic):
+            raise LogCorruptError(
+                self.path, 0, f"the file ends after {len(magic)} bytes, inside its beginning"
+            )
         if magic != MAGIC:
             raise LogFormatError(f"{self.path} is no trace log: it begins with {magic!r}, expected {MAGIC!r}")
-        fields = unpacked(self.record(len(MAGIC), RecordType.HEADER).body())
-        major, minor = fields.pop("format")
-        if major > FORMAT_MAJOR:
+        fields = self._unpacked(len(MAGIC), self.record(len(MAGIC), RecordType.HEADER).body())
+        try:
+            major, minor = fields.pop("format")
+            too_new = major > FORMAT_MAJOR
+            header = LogHeader(**{name: fields.get(name) for name in LogHeader.__slots__})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise LogCorruptError(self.path, len(MAGIC), f"the header cannot be read: {error!r}") from error
+        if too_new:
             raise LogFormatError(
                 f"{self.path} has format {major}.{minor}, this version reads up to {FORMAT_MAJOR}.x: "
                 "read it with a newer turnstile"
             )
-        return LogHeader(**{name: fields.get(name) for name in LogHeader.__slots__})
+        return header
 
     def record(self, offset: int, kind: RecordType) -> Record:
         """The record at `offset`. Raises LogCorruptError when it is damaged or of another type."""
@@ -92,8 +101,7 @@ class LogFile:
 
     def envelope(self, offset: int, kind: RecordType) -> dict[str, Any]:
         """The envelope of the record at `offset`; raises as `record` does, but for a damaged body."""
-        envelope: dict[str, Any] = self._envelope(offset, self._whole_head(offset, kind))
-        return envelope
+        return self._envelope(offset, self._whole_head(offset, kind))
 
     def _whole_head(self, offset: int, kind: RecordType) -> Head:
         head = self._head(offset)
@@ -110,7 +118,7 @@ class LogFile:
             end -= _FOOTER_SIZE
             try:
                 return self._written_index(int.from_bytes(self._read(end, 8), "little")), None
-            except LogCorruptError:
+            except (LogCorruptError, AttributeError, KeyError, TypeError, ValueError):
                 pass  # what it says can be found without it
         return self._scan(end)
 
@@ -134,9 +142,9 @@ class LogFile:
     def _enter(self, index: Index, offset: int, head: Head) -> None:
         """Notes the record in the index; types of newer minor versions are stepped over."""
         if head.type == RecordType.EXCHANGE:
-            index.add_exchange(self._envelope(offset, head)["group_id"], offset)
+            index.add_exchange(self._field(offset, head, "group_id"), offset)
         elif head.type == RecordType.BLOB:
-            index.blobs[self._envelope(offset, head)["sha256"]] = offset
+            index.blobs[self._field(offset, head, "sha256")] = offset
         elif head.type == RecordType.BACKEND:
             index.backends.append(offset)
         elif head.type == RecordType.REWARD:
@@ -144,11 +152,26 @@ class LogFile:
         elif head.type == RecordType.WEIGHTS:
             index.weights.append(offset)
 
-    def _envelope(self, offset: int, head: Head) -> Any:
+    def _field(self, offset: int, head: Head, name: str) -> Any:
+        envelope = self._envelope(offset, head)
+        if name not in envelope:
+            raise LogCorruptError(self.path, offset, f"its envelope has no {name}")
+        return envelope[name]
+
+    def _envelope(self, offset: int, head: Head) -> dict[str, Any]:
         data = self._read(offset + HEAD_SIZE, head.envelope_size)
         if zlib.crc32(data) != head.envelope_checksum:
             raise LogCorruptError(self.path, offset, "its envelope's checksum does not hold")
-        return unpacked(data)
+        envelope = self._unpacked(offset, data)
+        if not isinstance(envelope, dict):
+            raise LogCorruptError(self.path, offset, "its envelope is no map")
+        return envelope
+
+    def _unpacked(self, offset: int, data: bytes) -> Any:
+        try:
+            return unpacked(data)
+        except ValueError as error:
+            raise LogCorruptError(self.path, offset, str(error)) from error
 
     def _head(self, offset: int) -> Head | None:
         data = self._read(offset, HEAD_SIZE)

@@ -7,6 +7,7 @@ may repeat parts of them. Damage is met, not suffered: what stands before it is 
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -75,7 +76,7 @@ class LogReader:
             raise
         self._cache: OrderedDict[int, _Unpacked] = OrderedDict()
         self._cached_bytes = 0
-        self._backends: dict[int, Mapping[str, Any]] = {}
+        self._backends: dict[int, Mapping[str, Any] | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -121,15 +122,22 @@ class LogReader:
         """Every reward in file order. Raises LogCorruptError at a damaged one."""
         for offset in self._index.rewards:
             record = self._file.record(offset, RecordType.REWARD)
-            yield Reward(**record.envelope, metadata=unpacked(record.body()))
+            with self._well_formed(offset):
+                reward = Reward(**record.envelope, metadata=unpacked(record.body()))
+            yield reward
 
     def weight_readings(self) -> Iterator[WeightReading]:
         """Every weight reading in file order. Raises LogCorruptError at a damaged one."""
         for offset in self._index.weights:
-            yield WeightReading(**self._file.record(offset, RecordType.WEIGHTS).envelope)
+            envelope = self._file.envelope(offset, RecordType.WEIGHTS)
+            with self._well_formed(offset):
+                reading = WeightReading(**envelope)
+            yield reading
 
     def check(self) -> None:
         """Reads every record whole. Raises LogCorruptError at the first that is damaged."""
+        for offset in self._index.backends:
+            unpacked(self._file.record(offset, RecordType.BACKEND).body())
         for digest, offset in self._index.blobs.items():
             if hashlib.sha256(self._blob(digest)).digest() != digest:
                 raise LogCorruptError(self.path, offset, "the blob does not have its SHA-256")
@@ -141,10 +149,16 @@ class LogReader:
             pass
 
     def _summary(self, offset: int, envelope: Mapping[str, Any]) -> Summary:
-        try:
+        with self._well_formed(offset):
             return summary_of(envelope, self.header.log_id, offset)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise LogCorruptError(self.path, offset, f"malformed envelope ({error!r})") from error
+
+    @contextmanager
+    def _well_formed(self, offset: int) -> Iterator[None]:
+        """What lies at `offset` has its checksums; whether it says what FORMAT.md wants is seen in here."""
+        try:
+            yield
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise LogCorruptError(self.path, offset, f"cannot be read: {error!r}") from error
 
     def _chain(self, offset: int) -> list[Record]:
         """The record at `offset` and below it the bases that are not in memory any more."""
@@ -162,7 +176,7 @@ class LogReader:
             below = self._cache[base]
             self._cache.move_to_end(base)
         body = record.body(below.dictionary)
-        try:
+        with self._well_formed(record.offset):
             exchange = decode_exchange(
                 self._summary(record.offset, record.envelope),
                 body,
@@ -170,8 +184,6 @@ class LogReader:
                 self._blob,
                 self._backend_at(record.offset),
             )
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise LogCorruptError(self.path, record.offset, f"cannot be rebuilt: {error}") from error
         self._remember(record.offset, _Unpacked(exchange.request, exchange.reply, body[-DICTIONARY_SIZE:]))
         return exchange
 
@@ -189,13 +201,16 @@ class LogReader:
         return self._file.record(self._index.blobs[digest], RecordType.BLOB).body()
 
     def _backend_at(self, offset: int) -> Mapping[str, Any] | None:
-        """The probe in force for the exchange at `offset`."""
+        """The probe in force at `offset`; None where none is known or its record is damaged."""
         earlier = [at for at in self._index.backends if at < offset]
         if not earlier:
             return self.header.backend
         if earlier[-1] not in self._backends:
-            record = self._file.record(earlier[-1], RecordType.BACKEND)
-            self._backends[earlier[-1]] = unpacked(record.body())
+            try:
+                record = self._file.record(earlier[-1], RecordType.BACKEND)
+                self._backends[earlier[-1]] = unpacked(record.body())
+            except LogCorruptError:
+                self._backends[earlier[-1]] = None
         return self._backends[earlier[-1]]
 
 

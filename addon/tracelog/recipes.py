@@ -70,25 +70,34 @@ def _is_plain(array: bytes) -> bool:
 
 
 def rebuild(
-    steps: list[Any], new: memoryview, base: tuple[bytes, bytes], blob: Callable[[bytes], bytes]
+    steps: list[Any],
+    new: memoryview,
+    base: tuple[bytes, bytes],
+    blob: Callable[[bytes], bytes],
+    size: int,
 ) -> tuple[bytes, int]:
-    """(the body, how much of `new` it took); `base` are the base exchange's request and reply.
+    """(the body of `size` bytes, how much of `new` it took); `base` are the base's request and reply.
 
-    Raises ValueError for a step that does not fit.
+    Raises ValueError for a step that does not fit, before it takes more memory than `size`.
     """
     parts: list[bytes | memoryview] = []
-    at = 0
+    taken = total = 0
     for step in steps:
         if isinstance(step, int):
-            parts.append(new[at : at + step])
-            at += step
+            part: bytes | memoryview = new[taken : taken + step]
+            expected, taken = step, taken + step
         elif isinstance(step, bytes):
-            parts.append(base64.b64encode(blob(step)))
+            part = base64.b64encode(blob(step))
+            expected = len(part)
         else:
-            which, start, size = step
-            parts.append(memoryview(base[which])[start : start + size])
-            if len(parts[-1]) != size:
-                raise ValueError(f"copies {size} bytes from {start} of a body of {len(base[which])}")
-    if at > len(new):
-        raise ValueError(f"needs {at} new bytes, the record has {len(new)}")
-    return b"".join(parts), at
+            which, start, expected = step
+            part = memoryview(base[which])[start : start + expected]
+        total += len(part)
+        if len(part) != expected or total > size:
+            raise ValueError(
+                f"step {len(parts)} gives {len(part)} bytes of {expected}, {total} of {size} in all"
+            )
+        parts.append(part)
+    if total != size:
+        raise ValueError(f"the steps give {total} bytes, the body has {size}")
+    return b"".join(parts), taken

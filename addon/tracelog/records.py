@@ -1,6 +1,5 @@
 """The records of a trace log as values; FORMAT.md tells how each lies on disk."""
 
-import gzip
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,9 @@ interrupted     the proxy was shut down while the exchange was under way
 """
 
 Headers = tuple[tuple[str, str], ...]
+
+LARGEST_CONTENT = 256 * 1024 * 1024
+"""Bytes that a body may have once its content-encoding is undone: some kilobytes can spell gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,13 @@ class Splice:
 
 def spliced(source: bytes, splices: Sequence[Splice]) -> bytes:
     """`source` with every splice applied; they are in rising order and do not overlap."""
-    parts, at = [], 0
+    if not splices:
+        return source
+    view, parts, at = memoryview(source), list[bytes | memoryview](), 0
     for splice in splices:
-        parts += [source[at : splice.start], splice.insert]
+        parts += [view[at : splice.start], splice.insert]
         at = splice.end
-    return b"".join([*parts, source[at:]])
+    return b"".join([*parts, view[at:]])
 
 
 class Arrival(NamedTuple):
@@ -149,21 +153,31 @@ def content_decoded(body: bytes, headers: Headers) -> bytes:
     if encoding in ("", "identity") or not body:
         return body
     try:
-        if encoding == "gzip":
-            return gzip.decompress(body)
-        if encoding == "deflate":
-            return zlib.decompress(body)
+        if encoding in ("gzip", "deflate"):
+            return _inflated(body, zlib.MAX_WBITS | (16 if encoding == "gzip" else 0))
         if encoding == "zstd":
             return _zstd_decoded(body)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, zlib.error) as error:
         raise ValueError(f"the body is no valid {encoding}: {error}") from error
     raise ValueError(f"content-encoding {encoding!r} cannot be decoded here (known: gzip, deflate, zstd)")
+
+
+def _inflated(body: bytes, window_bits: int) -> bytes:
+    inflater = zlib.decompressobj(window_bits)
+    content = inflater.decompress(body, LARGEST_CONTENT)
+    if inflater.unconsumed_tail or not inflater.eof:
+        raise OSError(f"it is cut off, or holds more than {LARGEST_CONTENT} bytes")
+    return content
 
 
 def _zstd_decoded(body: bytes) -> bytes:
     import zstandard
 
     try:
-        return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+        with zstandard.ZstdDecompressor().stream_reader(body) as reader:
+            content = reader.read(LARGEST_CONTENT + 1)
     except zstandard.ZstdError as error:
         raise OSError(str(error)) from error
+    if len(content) > LARGEST_CONTENT:
+        raise OSError(f"it holds more than {LARGEST_CONTENT} bytes")
+    return content

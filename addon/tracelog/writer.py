@@ -73,18 +73,36 @@ class LogWriter:
         if self._file is None or self._offset >= self._rotate_bytes:
             self.close()
             self._open()
+        self._check_file()
         start, chunks = self._offset, []
         try:
             for record in records:
                 chunks += self._encoded(record)
             self._append(b"".join(chunks))
         except BaseException as error:
-            self._take_back(start)
+            self.take_back(start)
             if isinstance(error, OSError):
                 raise LogWriteError(
                     f"{self._path}: cannot append {len(records)} record(s): {error}"
                 ) from error
             raise
+
+    def take_back(self, offset: int) -> None:
+        """Forgets what was written since the log was `offset` bytes long, and cuts the file there.
+
+        A file that cannot be cut is given up as it is: it reads up to its last whole record.
+        """
+        if self._file is None:
+            return
+        try:
+            os.ftruncate(self._file, offset)
+        except OSError:
+            self._give_up()
+        self._offset = offset
+        self._bases.clear()
+        self._index.cut(offset)
+        # said once more, in case its record is among those taken back
+        self._backend_written = self._backend is None
 
     def sync(self) -> None:
         """Puts everything written so far on the disk."""
@@ -174,22 +192,22 @@ class LogWriter:
         assert self._file is not None
         _write_all(self._file, data)
 
-    def _take_back(self, offset: int) -> None:
-        """Forgets what was encoded since `offset` and cuts the file there.
-
-        A file that cannot be cut is given up as it is: it reads up to its last whole record.
-        """
+    def _check_file(self) -> None:
+        """Raises LogWriteError when somebody deleted or changed the file; the next write begins another."""
         assert self._file is not None
-        try:
-            os.ftruncate(self._file, offset)
-        except OSError:
-            os.close(self._file)
-            self._file = None
-        self._offset = offset
-        self._bases.clear()
-        self._index.cut(offset)
-        # said once more, in case its record is among those taken back
-        self._backend_written = self._backend is None
+        found = os.fstat(self._file)
+        if found.st_nlink and found.st_size == self._offset:
+            return
+        self._give_up()
+        what = (
+            "was deleted" if not found.st_nlink else f"has {found.st_size} bytes, {self._offset} were written"
+        )
+        raise LogWriteError(f"{self._path}: the trace log {what} while it was open; a new one is begun next")
+
+    def _give_up(self) -> None:
+        assert self._file is not None
+        os.close(self._file)
+        self._file = None
 
 
 def _reward_record(reward: Reward) -> bytes:

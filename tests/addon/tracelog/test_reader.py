@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.exchanges import exchange
 from turnstile.addon.tracelog import reader as reader_module
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
-from turnstile.addon.tracelog.frames import MAGIC, RecordType, pack_record, packed
+from turnstile.addon.tracelog.frames import HEAD_SIZE, MAGIC, RecordType, pack_record, packed
 from turnstile.addon.tracelog.reader import log_paths, open_log
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.addon.tracelog.writer import LogWriter
@@ -107,6 +107,54 @@ def test_damaged_body_costs_that_record_and_those_that_rest_on_it(tmp_path: Path
                 log.exchange(damaged)
         with pytest.raises(LogCorruptError):
             log.check()
+
+
+def test_damaged_backend_record_costs_only_what_it_told(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    writer.write(ROLLOUT[:1])
+    at = writer.position.offset
+    writer.set_backend({"version": "0.5.23"})
+    writer.write(ROLLOUT[1:])
+    path = Path(writer.position.path)
+    writer.close()
+    data = bytearray(path.read_bytes())
+    data[at + HEAD_SIZE + 3] ^= 0xFF
+    path.write_bytes(data)
+    assert whole(path) == ROLLOUT
+    with open_log(path) as log, pytest.raises(LogCorruptError, match=f"offset {at}"):
+        log.check()
+
+
+MALFORMED = [{}, [], 7, {"group_id": "g"}, {"group_id": "g", "id": 1, "sizes": 3, "path": "/"}]
+
+
+@pytest.mark.parametrize("envelope", MALFORMED)
+def test_record_that_says_something_else_is_corrupt_and_no_crash(tmp_path: Path, envelope: object) -> None:
+    path, _ = written(tmp_path, ROLLOUT, closed=False)
+    path.write_bytes(path.read_bytes() + pack_record(RecordType.EXCHANGE, envelope, packed({})))
+    with open_log(path) as log:
+        if log.damage is None:
+            with pytest.raises(LogCorruptError):
+                list(log.summaries())
+        else:
+            assert log.damage.kind == "log_corrupt"
+            assert len(list(log.summaries())) == 3
+
+
+@pytest.mark.parametrize("header", [[], {}, {"format": "x"}, {"format": [1]}])
+def test_header_that_says_something_else_is_corrupt_and_no_crash(tmp_path: Path, header: object) -> None:
+    path = tmp_path / "a.tslog"
+    path.write_bytes(MAGIC + pack_record(RecordType.HEADER, {}, packed(header)))
+    with pytest.raises(LogCorruptError, match="header cannot be read"):
+        open_log(path)
+
+
+@pytest.mark.parametrize("size", range(len(MAGIC)))
+def test_file_torn_in_its_beginning_is_corrupt(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "a.tslog"
+    path.write_bytes(MAGIC[:size])
+    with pytest.raises(LogCorruptError, match=f"ends after {size} bytes"):
+        open_log(path)
 
 
 def test_zeros_behind_the_last_record_are_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 import zstandard
 
 from tests.support.exchanges import exchange
+from turnstile.addon.tracelog import records
 from turnstile.addon.tracelog.records import Splice, content_decoded, spliced
 
 
@@ -35,6 +36,19 @@ def test_forwarded_body_is_the_decoded_request_with_its_edits() -> None:
 def test_content_encoding_is_undone(encoding: str, encode: object) -> None:
     assert callable(encode)
     assert content_decoded(encode(b"hello"), (("content-encoding", encoding),)) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "encode"), [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)]
+)
+def test_few_bytes_cannot_spell_gigabytes(
+    encoding: str, encode: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(encode)
+    monkeypatch.setattr(records, "LARGEST_CONTENT", 1000)
+    assert content_decoded(encode(bytes(1000)), (("content-encoding", encoding),)) == bytes(1000)
+    with pytest.raises(ValueError, match="holds more than 1000 bytes"):
+        content_decoded(encode(bytes(1001)), (("content-encoding", encoding),))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd", "br", "nonsense"])

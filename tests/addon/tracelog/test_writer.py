@@ -1,5 +1,6 @@
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,37 @@ def test_failed_write_leaves_no_half_record_and_the_next_succeeds(tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (writer.position, os.path.getsize(before.path)) == (before, before.offset)  # noqa: PTH202
+    writer.write([third])
+    writer.close()
+    assert read(tmp_path) == [first, third]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"), [(Path.unlink, "was deleted"), (lambda path: path.write_bytes(b"x"), "has 1 bytes")]
+)
+def test_log_that_somebody_took_away_is_told_and_the_next_begun(
+    tmp_path: Path, spoil: Callable[[Path], object], what: str
+) -> None:
+    writer = LogWriter(tmp_path / "log", program="test")
+    first, second, third = turns(3, writer)
+    writer.write([first])
+    spoilt = Path(writer.position.path)
+    spoil(spoilt)
+    with pytest.raises(LogWriteError, match=what):
+        writer.write([second])
+    writer.write([third])
+    writer.close()
+    spoilt.unlink(missing_ok=True)
+    assert read(tmp_path) == [third]
+
+
+def test_records_can_be_taken_back(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    first, second, third = turns(3, writer)
+    writer.write([first])
+    before = writer.position.offset
+    writer.write([second])
+    writer.take_back(before)
     writer.write([third])
     writer.close()
     assert read(tmp_path) == [first, third]
