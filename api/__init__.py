@@ -2,7 +2,7 @@
 
     import turnstile
 
-    for sequence in turnstile.compile_logs(["traces/"]):
+    for sequence in turnstile.compile_logs("traces/"):
         ...  # sequence.tokens, sequence.loss_mask, sequence.logprobs
 
 The names below are imported when they are first used, so that `import turnstile` costs nothing.
@@ -29,10 +29,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("turnstile-rl")
     if name not in _HOMES:
         raise AttributeError(f"module 'turnstile' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

@@ -6,17 +6,17 @@ the log and get arrays of their own, since arrays that lie in one buffer compare
 Every run of a sweep has the same number of calls, prompt ids and sampled ids.
 """
 
-import os
 import subprocess
 import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from figures import Figure, run_alone
+from load import peak_memory_mib
 from recording import Place, write_log
 from workloads import GROWING, Call, Workload, interleaved
 
@@ -28,7 +28,7 @@ from turnstile.compiler.replay import Replay, Replayed
 from turnstile.compiler.turn import Turn
 from turnstile.compiler.turns import Texts, turns_of
 
-RUNS = 3  # the least counts
+RUNS = 5  # the least counts
 IDS_A_S_AT_LEAST = 10e6
 MERGED_IDS_A_S_AT_LEAST = 100e6
 FLAT_AT_MOST = 1.3  # time for a prompt id at the far end of a sweep, against its near end
@@ -185,15 +185,21 @@ def _timed(work: Callable[[], None]) -> float:
 
 
 def _peak_mib(log: Path) -> float:
-    """The most memory that the command has resident."""
+    """The most memory that the command has resident.
+
+    Looked at while it runs: the resource usage of a process that ended counts its parent's memory as well.
+    """
     turnstile = Path(sysconfig.get_path("scripts")) / "turnstile"
     command = [str(turnstile), "compile", str(log), "-o", str(log / "sequences.tseq")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    peak_mib = 0.0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            with suppress(OSError, ValueError, IndexError):  # it has just ended
+                peak_mib = max(peak_mib, peak_memory_mib(process.pid))
+            time.sleep(0.01)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with exit code {process.returncode}")
-    return usage.ru_maxrss / 1024
+    return peak_mib
 
 
 if __name__ == "__main__":

@@ -31,18 +31,28 @@ def command(logs: tuple[Path, ...], group_id: str | None, as_json: bool) -> None
     Times are UTC; an exchange is shown by the number at the end of its id, --json has the whole; sizes are
     those of the two bodies in bytes.
     """
-    from turnstile.addon.tracelog.reader import log_paths, open_log
+    from turnstile.addon.tracelog.reader import log_paths
+    from turnstile.compiler.readable_logs import Unreadable, open_readable
 
     if not as_json:
         click.echo(_HEADER)
     seen: set[str] = set()
-    for path in log_paths(logs):
-        with open_log(path) as reader:
+    unreadable = list[Unreadable]()
+    paths = log_paths(logs)
+    for path in paths:
+        reader = open_readable(path)
+        if isinstance(reader, Unreadable):
+            unreadable.append(reader)
+            click.echo(f"Warning: {path}: {reader.kind}: {reader.reason}", err=True)
+            continue
+        with reader:
             for summary in reader.summaries(group_id):
                 seen.add(summary.group_id)
                 click.echo(json.dumps(_record(summary, path)) if as_json else _line(summary))
             if reader.damage is not None:
                 click.echo(f"Warning: {path}: {reader.damage.kind}: {reader.damage.message}", err=True)
+    if len(unreadable) == len(paths):
+        raise unreadable[0].error
     if not seen:
         whose = f" of group {group_id}" if group_id is not None else ""
         click.echo(f"Warning: no exchange{whose} is in these logs", err=True)

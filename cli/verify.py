@@ -17,7 +17,8 @@ Example:
 def command(paths: tuple[Path, ...]) -> None:
     """Check every invariant of logs and of compiled files.
 
-    LOG_OR_OUT is a .tslog file, a directory of them, or a file that `turnstile compile` wrote. Ends with exit
+    LOG_OR_OUT is a .tslog file, a directory of them, or a file that `turnstile compile` wrote. Where logs and
+    compiled files are named, every token that is said to be sampled is looked up in the logs. Ends with exit
     code 1 at the first thing that does not hold, and names it.
     """
     from turnstile.compiler.errors import InvariantBroken, SequenceFileError

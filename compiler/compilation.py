@@ -34,20 +34,21 @@ class Compilation(Sequence[TrainingSequence]):
 
 
 def compile_logs(
-    paths: Iterable[str | PathLike[str]],
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
     *,
     groups: Collection[str] = (),
     policy: str = "strict",
     max_tokens: int | None = None,
 ) -> Compilation:
-    """What `turnstile compile` writes for these logs and directories of logs, as values.
+    """What `turnstile compile` writes for a log, a directory of logs, or several of them, as values.
 
     `groups` names the ones that are wanted, all when empty; sequences of more than `max_tokens` are left
     out with a finding. Raises LogFormatError for a path that holds no trace log, LogCorruptError when none
     of the logs has a readable header, UnknownPolicy for a policy that there is not.
     """
     options = Options(policy, max_tokens)
-    with Replay([Path(path) for path in paths], groups) as replay:
+    logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    with Replay([Path(log) for log in logs], groups) as replay:
         findings, sequences = list(replay.findings), list[TrainingSequence]()
         for group in compile_groups(replay, options):
             sequences += group.sequences

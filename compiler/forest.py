@@ -54,20 +54,22 @@ class TrajectoryForest:
         self.sequences: list[OpenSequence] = []  # in the order in which they were started
         self._root = _Node(np.empty(0, np.int32), 0)
 
-    def add(self, turn: Turn) -> None:
-        """Extends the sequence that the turn continues, or starts one."""
+    def add(self, turn: Turn) -> OpenSequence | None:
+        """Extends the sequence that the turn continues, or starts one; gives the one that it started."""
         tokens_T: Tokens = np.concatenate((turn.prompt_ids, turn.sampled_ids))
         path = [self._root]
         at = _descend(path, 0, tokens_T[: len(turn.prompt_ids)])
         ended = next((node.ended for node in reversed(path) if node.ended and node.end <= at), None)
         at = _descend(path, at, tokens_T)
+        started = None
         if ended:
             sequence = _latest_of_rollout(ended, turn.rollout_id)
             ended.remove(sequence)
         else:
-            sequence = self._start(*_nearest(path, at, turn.rollout_id))
+            sequence = started = self._start(*_nearest(path, at, turn.rollout_id))
         sequence.add(turn, tokens_T)
         _insert(path, at, sequence)
+        return started
 
     def _start(self, parent: OpenSequence | None, shared_tokens: int) -> OpenSequence:
         sequence = OpenSequence()
@@ -109,7 +111,7 @@ def _descend(path: list[_Node], at: int, tokens_T: Tokens) -> int:
     """
     node = path[-1]
     while True:
-        at += _equal_front(node.label[at - node.start :], tokens_T[at:])
+        at += equal_front(node.label[at - node.start :], tokens_T[at:])
         if at < node.end or at == len(tokens_T) or (below := node.children.get(int(tokens_T[at]))) is None:
             return at
         node = below
@@ -166,7 +168,7 @@ def _latest_of_rollout(ended: list[OpenSequence], rollout_id: str | None) -> Ope
     return next(own, ended[-1])
 
 
-def _equal_front(one: Tokens, other: Tokens) -> int:
+def equal_front(one: Tokens, other: Tokens) -> int:
     """The length of the longest common prefix."""
     size = min(len(one), len(other))
     differs = one[:size] != other[:size]

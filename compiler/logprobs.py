@@ -27,7 +27,8 @@ def logprobs_of(
         f"{len(values)} logprobs in {source}" for source, values in given.items() if len(values) != count
     ]
     if wrong_size:
-        return None, [place.error("logprob_count_mismatch", f"{count} sampled ids, {', '.join(wrong_size)}")]
+        message = f"{count} sampled ids, {', '.join(wrong_size)}; nothing tells which of them belong together"
+        return None, [place.error("logprob_count_mismatch", message)]
     (first, values), *others = given.items()
     logprobs_T = _as_array(values)
     for other, other_values in others:

@@ -52,7 +52,11 @@ def _write_findings(file: BinaryIO, findings: list[Finding], summary: Summary) -
 
 @contextmanager
 def _whole_or_not_at_all(path: Path) -> Iterator[Path]:
-    """A path to write to; what is there takes the place of `path` unless an error ends the context."""
+    """A path to write to; what is there takes the place of `path` unless an error ends the context.
+
+    A symbolic link stays one: it is what it points to that is written.
+    """
+    path = path.resolve()
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         yield unfinished

@@ -6,13 +6,14 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
-from turnstile.compiler.finding import Finding, Place
-from turnstile.compiler.policies import POLICIES, Merger
+from turnstile.compiler.finding import Finding
+from turnstile.compiler.length_limit import too_long, within
+from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.rewards import GroupRewards
 from turnstile.compiler.sequence import TrainingSequence
@@ -65,41 +66,14 @@ def _compiled(group_id: str, replay: Replay, options: Options, progress: Progres
         if isinstance(item, Finding):
             findings.append(item)
             continue
-        read = turns_of(item.exchange, item.log, item.offset, texts)
+        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read)
         findings += read.findings
         exchanges, turns = exchanges + 1, turns + len(read.turns)
         for turn in read.turns:
-            merger.add(turn)
-            if len(merger.sequences) > len(explanations):
-                explanations.append(causes.of_start(merger.sequences[-1], read.answers))
+            if (started := merger.add(turn)) is not None:
+                explanations.append(causes.of_start(started, read.answers))
             causes.note(turn)
-    findings += _too_long(merger, options.max_tokens)
-    sequences = _within(options.max_tokens, training_sequences(merger.sequences, explanations))
+    findings += too_long(merger.sequences, options.max_tokens)
+    sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
     return CompiledGroup(group_id, rewarded, findings, exchanges, turns)
-
-
-def _too_long(merger: Merger, max_tokens: int | None) -> list[Finding]:
-    findings: list[Finding] = []
-    if max_tokens is None:
-        return findings
-    for sequence in merger.sequences:
-        if (length := len(sequence.tokens_T)) > max_tokens:
-            first = sequence.turns[0]
-            place = Place(first.exchange_id, first.choice, first.log, first.offset)
-            turns = f"{len(sequence.turns)} turns from here on"
-            message = f"the sequence of {turns} has {length} tokens, more than the {max_tokens} wanted"
-            findings.append(place.error("too_long", message))
-    return findings
-
-
-def _within(max_tokens: int | None, sequences: Iterable[TrainingSequence]) -> Iterator[TrainingSequence]:
-    """The sequences that are not too long; one whose parent is left out has no parent."""
-    left_out: set[str] = set()
-    for sequence in sequences:
-        if max_tokens is not None and len(sequence.tokens) > max_tokens:
-            left_out.add(sequence.sequence_id)
-        elif sequence.parent is not None and sequence.parent.sequence_id in left_out:
-            yield replace(sequence, parent=None)
-        else:
-            yield sequence

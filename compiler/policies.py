@@ -18,8 +18,8 @@ class Merger(Protocol):
     def sequences(self) -> list[OpenSequence]:
         """In the order in which they were started."""
 
-    def add(self, turn: Turn) -> object:
-        """Extends a sequence or starts one."""
+    def add(self, turn: Turn) -> OpenSequence | None:
+        """Extends a sequence or starts one; gives the one that it started."""
 
 
 class PerRequest:
@@ -28,11 +28,12 @@ class PerRequest:
     def __init__(self) -> None:
         self.sequences: list[OpenSequence] = []
 
-    def add(self, turn: Turn) -> None:
+    def add(self, turn: Turn) -> OpenSequence | None:
         """Starts a sequence."""
-        alone = TrajectoryForest()
-        alone.add(turn)
-        self.sequences += alone.sequences
+        started = TrajectoryForest().add(turn)
+        assert started is not None, "the first turn of a forest starts a sequence"
+        self.sequences.append(started)
+        return started
 
 
 POLICIES: Mapping[str, Callable[[], Merger]] = {"strict": TrajectoryForest, "per-request": PerRequest}

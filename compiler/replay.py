@@ -7,17 +7,21 @@ Damage is a finding: whatever is whole is given.
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from turnstile.addon.tracelog.errors import LogCorruptError
+from turnstile.addon.tracelog.errors import LogCorruptError, TraceLogError
 from turnstile.addon.tracelog.reader import LogReader, log_paths, open_log
-from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.addon.tracelog.records import Exchange, Reward, WeightReading
 from turnstile.compiler.finding import Finding, Place
+from turnstile.compiler.readable_logs import Unreadable, open_readable
+from turnstile.compiler.weight_readings import WeightReadings
 
 KEPT_OPEN = 4
-"""Logs that stay open, with what they keep in memory, when a group is done; more only while a group needs more."""
+"""Logs that stay open when a group is done, with what they remember; more only while a group needs them."""
 
 
 class Located(NamedTuple):
@@ -35,13 +39,14 @@ class Replayed(NamedTuple):
     exchange: Exchange
     log: str
     offset: int
+    versions_read: tuple[str, ...]  # the backend's weight versions around it, see WeightReadings.around
 
 
 class Replay:
     """The exchanges in `paths` (logs or directories of them), of `only_groups` if any are named.
 
-    Use as a context manager. Raises LogFormatError for a path that holds no trace log, LogCorruptError when
-    the only log there is has no readable header.
+    Use as a context manager. Raises LogFormatError for a path without trace logs and for a log of a newer
+    format, LogFormatError or LogCorruptError when nothing of any log can be read.
     """
 
     def __init__(self, paths: Sequence[Path], only_groups: Collection[str] = ()) -> None:
@@ -50,11 +55,14 @@ class Replay:
         self._open: OrderedDict[int, LogReader] = OrderedDict()  # by index, the latest used last
         self._groups: dict[str, list[Located]] = {}
         self._rewards: dict[str, list[Reward]] = {}
+        self._read: dict[str, list[WeightReading]] = {}  # by the id of their log, which its parts share
+        self._log_ids: dict[int, str] = {}  # by the index of the log
         unreadable = [error for log in range(len(self.logs)) if (error := self._index(log, only_groups))]
         if len(unreadable) == len(self.logs):
             raise unreadable[0]
         for located in self._groups.values():
             located.sort()
+        self._readings = {log_id: WeightReadings(found) for log_id, found in self._read.items()}
         self.groups = sorted(
             self._groups, key=lambda group_id: (self._groups[group_id][0].started_at, group_id)
         )
@@ -72,20 +80,8 @@ class Replay:
 
     def exchanges_of(self, group_id: str) -> Iterator[Replayed | Finding]:
         """The exchanges of a group by (started_at, exchange_id), a finding in the place of a damaged one."""
-        before = None
-        for located in self._groups[group_id]:
-            log = self.logs[located.log].name
-            if located.exchange_id == before:
-                place = Place(located.exchange_id, None, log, located.offset)
-                yield place.warning(
-                    "duplicate_exchange", "this exchange is in another log as well; read once"
-                )
-                continue
-            before = located.exchange_id
-            try:
-                yield Replayed(self._reader(located.log).exchange(located.offset), log, located.offset)
-            except LogCorruptError as error:
-                yield Place(located.exchange_id, None, log, located.offset).error("log_corrupt", error.reason)
+        for _, copies in groupby(self._groups[group_id], key=attrgetter("exchange_id")):
+            yield from self._first_whole(list(copies))
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)[1].close()
 
@@ -93,27 +89,48 @@ class Replay:
         """The rewards posted for a group, the last one last."""
         return sorted(self._rewards.get(group_id, ()), key=lambda reward: reward.at)
 
-    def _index(self, log: int, only_groups: Collection[str]) -> LogCorruptError | None:
-        """Notes where the exchanges of a log lie; gives the error when it cannot be opened for damage."""
+    def _first_whole(self, copies: Sequence[Located]) -> Iterator[Replayed | Finding]:
+        """The first copy of an exchange that can be read, and findings for the others."""
+        places = [Place(each.exchange_id, None, self.logs[each.log].name, each.offset) for each in copies]
+        damaged = list[tuple[Place, str]]()
+        for at, (located, place) in enumerate(zip(copies, places, strict=True)):
+            try:
+                exchange = self._reader(located.log).exchange(located.offset)
+            except LogCorruptError as error:
+                damaged.append((place, error.reason))
+                continue
+            for other, reason in damaged:
+                yield other.warning(
+                    "log_corrupt", f"{reason}; it is whole in {place.log} and read from there"
+                )
+            versions_read = self._readings[self._log_ids[located.log]].around(exchange)
+            yield Replayed(exchange, place.log, place.offset, versions_read)
+            for other in places[at + 1 :]:
+                yield other.warning(
+                    "duplicate_exchange", "this exchange is in another log as well; read once"
+                )
+            return
+        for place, reason in damaged:
+            yield place.error("log_corrupt", reason)
+
+    def _index(self, log: int, only_groups: Collection[str]) -> TraceLogError | None:
+        """Notes where the exchanges of a log lie; gives the error when nothing of it can be read."""
         name = self.logs[log].name
-        if not self.logs[log].stat().st_size:
-            empty = LogCorruptError(self.logs[log], 0, "the file is empty: its writer ended before it wrote")
-            self._about_log(name, "log_torn", 0, empty.reason)
-            return empty
-        try:
-            with open_log(self.logs[log]) as reader:
-                if reader.damage is not None:
-                    damage = reader.damage
-                    self._about_log(name, damage.kind, damage.offset, damage.message)
-                self._locate(log, reader, only_groups)
-        except LogCorruptError as error:
+        reader = open_readable(self.logs[log])
+        if isinstance(reader, Unreadable):
             self._about_log(
-                name, "log_corrupt", error.offset, f"{error.reason}; nothing of this log was read"
+                name, reader.kind, reader.offset, f"{reader.reason}; nothing of this log was read"
             )
-            return error
+            return reader.error
+        with reader:
+            if (damage := reader.damage) is not None:
+                self._about_log(name, damage.kind, damage.offset, damage.message)
+            self._locate(log, reader, only_groups)
         return None
 
     def _locate(self, log: int, reader: LogReader, only_groups: Collection[str]) -> None:
+        log_id = self._log_ids[log] = reader.header.log_id
+        read = self._read.setdefault(log_id, [])
         try:
             for summary in reader.summaries():
                 if not only_groups or summary.group_id in only_groups:
@@ -122,6 +139,7 @@ class Replay:
             for reward in reader.rewards():
                 if not only_groups or reward.group_id in only_groups:
                     self._rewards.setdefault(reward.group_id, []).append(reward)
+            read.extend(reader.weight_readings())
         except LogCorruptError as error:
             message = f"{error.reason}; what was recorded after it was not read"
             self._about_log(reader.path.name, "log_corrupt", error.offset, message)

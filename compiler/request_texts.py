@@ -91,15 +91,15 @@ def _more_messages(rest: bytes) -> tuple[list[Any], int, int]:
 def _read_whole(body: bytes) -> tuple[ReadRequest, Kept[_Known] | None]:
     """The request, and what to remember of it: None unless it has one array of messages, with some in it."""
     try:
-        parsed = parse_object(body)
-        fields = {member.key: parsed.value_of(member) for member in parsed.members}
+        members = parse_object(body).members
     except AskingError as error:
         raise ValueError(str(error)) from error
+    fields = {member.key: _value(body[member.value_start : member.value_end]) for member in members}
     messages = fields.pop("messages", None)
     if not isinstance(messages, list) or not messages:
         return ReadRequest(fields, Conversation()), None
     request = ReadRequest(fields, Conversation().extended(messages))
-    places = [member for member in parsed.members if member.key == "messages"]
+    places = [member for member in members if member.key == "messages"]
     if len(places) > 1:
         return request, None
     close = places[0].value_end - 1

@@ -22,11 +22,11 @@ class GroupRewards:
             self._latest[rollout_id, reward.sequence_id] = reward
 
     def on(self, sequence: TrainingSequence) -> TrainingSequence:
-        """The sequence with its reward and what was posted with it, as it is when there is none."""
+        """The sequence with its reward and what was posted with it; as it is when there is none."""
         targets: list[Target] = [(None, sequence.sequence_id), (None, None)]
         if sequence.rollout_id is not None:
             targets.insert(1, (sequence.rollout_id, None))
         reward = next((self._latest[target] for target in targets if target in self._latest), None)
         if reward is None:
             return sequence
-        return replace(sequence, reward=reward.reward, metadata=reward.metadata)
+        return replace(sequence, reward=reward.reward, metadata={**sequence.metadata, **reward.metadata})

@@ -30,10 +30,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The earlier sequence with which this one shares the longest beginning."""
+    """The earlier sequence that this one left."""
 
     sequence_id: str
-    shared_tokens: int  # length of the common beginning when this one was started
+    shared_tokens: int  # length of the longest common beginning of the two
     cause: Cause
 
 

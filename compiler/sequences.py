@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnstile.compiler.causes import Explanation
-from turnstile.compiler.forest import OpenSequence
+from turnstile.compiler.forest import OpenSequence, equal_front
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
 from turnstile.compiler.turn import Turn
 
 Segments = tuple[tuple[bool, int], ...]
+Versions = list[tuple[int, str]]  # (token index, version from there on)
 
 
 def training_sequences(
@@ -50,20 +52,25 @@ def _training_sequence(
         finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),
         sampling=tuple(turn.sampling for turn in sequence.turns),
         flags=flags,
+        metadata=_metadata(sequence),
     )
 
 
 def _parent_of(
     sequence: OpenSequence, explanation: Explanation, owners: Mapping[int, OpenSequence]
 ) -> Parent | None:
-    """The forest's parent, or the sequence that explains the start where that shares as many tokens."""
+    """The forest's parent, or the sequence that explains the start where that shares as many tokens.
+
+    What they share counts as they are in the end, for both may have grown alike since.
+    """
     if sequence.parent is None:
         return None
-    parent, shared = sequence.parent, sequence.shared_tokens
+    parent, shared = sequence.parent, equal_front(sequence.parent.tokens_T, sequence.tokens_T)
     if explanation.about is not None:
         about = owners[id(explanation.about)]
-        if np.array_equal(about.tokens_T[:shared], sequence.tokens_T[:shared]):
-            parent = about
+        shared_about = equal_front(about.tokens_T, sequence.tokens_T)
+        if shared_about >= sequence.shared_tokens:
+            parent, shared = about, shared_about
     return Parent(sequence_id_of(parent.turns[0]), shared, explanation.cause)
 
 
@@ -97,13 +104,23 @@ def _runs(mask: NDArray[np.bool_]) -> list[tuple[bool, int]]:
 
 def _weight_versions(sequence: OpenSequence) -> tuple[tuple[int, str], ...]:
     """What a turn adds carries its version, from its context on; "" where it is unknown."""
-    entries: list[tuple[int, str]] = []
+    entries: Versions = []
     for turn, start in zip(sequence.turns, sequence.starts, strict=True):
         spans = turn.weight_spans or ((0, ""),)
         entries.append((start, spans[0][1]))
         entries += [(len(turn.prompt_ids) + at, version) for at, version in spans[1:]]
+    return tuple(_changes(entries))
+
+
+def _metadata(sequence: OpenSequence) -> dict[str, Any]:
+    """Of turns whose answers tell no version, what was read around them; "" for all other turns."""
+    read = zip(sequence.starts, (turn.version_read or "" for turn in sequence.turns), strict=True)
+    changes = _changes(list(read))
+    return {"weight_version_read": [list(change) for change in changes]} if changes else {}
+
+
+def _changes(entries: Versions) -> Versions:
+    """The entries that differ from the one before; none when no version is known."""
     if not any(version for _, version in entries):
-        return ()
-    changes = [entries[0]]
-    changes += [entry for before, entry in pairwise(entries) if entry[1] != before[1]]
-    return tuple(changes)
+        return []
+    return entries[:1] + [entry for before, entry in pairwise(entries) if entry[1] != before[1]]

@@ -8,74 +8,67 @@ new weights did not make, and its logprobs are not those of a clean prefill (off
   computed by an earlier turn under another version, it is stale. What was not cached is computed anew.
 - spans: the version changed within a generation that was never retracted, so it went on over its own cache.
 
-Only what the group's own turns tell is known; tokens that nobody is known to have computed accuse nobody.
+Only what the group's own turns tell is known, however they were merged; tokens that nobody is known to have
+computed accuse nobody.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+import numpy as np
+
+from turnstile.compiler.computed_tokens import NEW, UNKNOWN, Codes, ComputedTokens
 from turnstile.compiler.forest import OpenSequence
 from turnstile.compiler.turn import Turn
-
-Runs = list[tuple[int, str | None]]  # (token index, version that computed it and what follows; None unknown)
 
 
 def sequences_with_stale_cache(sequences: Sequence[OpenSequence]) -> set[int]:
     """The indexes of the sequences of one group that have such a turn."""
-    index_of = {id(sequence): index for index, sequence in enumerate(sequences)}
-    computed: dict[int, Runs] = {}
-    stale = set()
-    for index, position in _in_causal_order(sequences):
-        sequence = sequences[index]
-        turn, known_end = sequence.turns[position], sequence.starts[position]
-        runs = computed.get(index, [])
-        if position == 0 and sequence.parent is not None:
-            runs, known_end = computed[index_of[id(sequence.parent)]], sequence.shared_tokens
-        known_end = min(known_end, len(turn.prompt_ids))
-        if _reads_stale(turn, _cut(runs, known_end)):
+    codes = _version_codes(sequences)
+    if len(codes) < 2:
+        return set()
+    computed, stale = ComputedTokens(), set[int]()
+    for index, turn in _in_causal_order(sequences):
+        path = computed.path(np.concatenate((turn.prompt_ids, turn.sampled_ids)))
+        before = np.concatenate(path)
+        if _reads_stale(turn, before, codes):
             stale.add(index)
-        computed[index] = _after(turn, _cut(runs, known_end), known_end)
+        at, after = 0, _after(turn, before, codes)
+        for part in path:
+            part[:] = after[at : at + len(part)]
+            at += len(part)
     return stale
 
 
-def _in_causal_order(sequences: Sequence[OpenSequence]) -> Iterator[tuple[int, int]]:
-    """(index of the sequence, index of the turn in it) of every turn."""
-    keyed = [
-        (turn.started_at, turn.exchange_id, turn.choice, index, position)
-        for index, sequence in enumerate(sequences)
-        for position, turn in enumerate(sequence.turns)
-    ]
-    return ((index, position) for *_, index, position in sorted(keyed))
+def _version_codes(sequences: Sequence[OpenSequence]) -> dict[str, int]:
+    versions = (version for each in sequences for turn in each.turns for _, version in turn.weight_spans)
+    return {version: code for code, version in enumerate(dict.fromkeys(versions))}
 
 
-def _reads_stale(turn: Turn, runs: Runs) -> bool:
+def _in_causal_order(sequences: Sequence[OpenSequence]) -> list[tuple[int, Turn]]:
+    """(index of the sequence, turn) of every turn."""
+    turns = [(index, turn) for index, sequence in enumerate(sequences) for turn in sequence.turns]
+    return sorted(turns, key=lambda item: (item[1].started_at, item[1].exchange_id, item[1].choice))
+
+
+def _reads_stale(turn: Turn, before: Codes, codes: dict[str, int]) -> bool:
     if len(turn.weight_spans) > 1 and turn.num_retractions == 0:
         return True
     if not turn.weight_spans or not turn.cached_tokens:
         return False
-    version = turn.weight_spans[0][1]
-    return any(computed not in (None, version) for _, computed in _cut(runs, turn.cached_tokens))
+    read = before[: min(turn.cached_tokens, len(turn.prompt_ids))]
+    return bool(((read >= 0) & (read != codes[turn.weight_spans[0][1]])).any())
 
 
-def _after(turn: Turn, runs: Runs, known_end: int) -> Runs:
-    """Who computed which token once `turn` is over; `runs` tell it of the first `known_end` before."""
-    version = turn.weight_spans[0][1] if turn.weight_spans else None
+def _after(turn: Turn, before: Codes, codes: dict[str, int]) -> Codes:
+    """Who computed which token once `turn` is over; `before` tells it of the time before."""
     if len(turn.weight_spans) > 1 and turn.num_retractions != 0:
-        return [(0, None)]  # taken off the device in between: who computed what again is not told
-    if turn.cached_tokens is None:
-        kept, fresh = _agreeing(runs, version, known_end), known_end
-    elif turn.cached_tokens <= known_end:
-        kept, fresh = _cut(runs, turn.cached_tokens), turn.cached_tokens
+        return np.full_like(before, UNKNOWN)  # who computed what again after it was taken off is not told
+    version = codes[turn.weight_spans[0][1]] if turn.weight_spans else UNKNOWN
+    if turn.cached_tokens is None:  # computed as before or by `version`: known where these agree
+        after = np.where((before == version) | (before == NEW), version, UNKNOWN).astype(before.dtype)
     else:
-        kept, fresh = [*runs, (known_end, None)], turn.cached_tokens
-    later = [(len(turn.prompt_ids) + start, span) for start, span in turn.weight_spans[1:]]
-    return [*kept, (fresh, version), *later]
-
-
-def _agreeing(runs: Runs, version: str | None, end: int) -> Runs:
-    """Without `cached_tokens` a token was computed as before or by `version`: known when these agree."""
-    return runs if end == 0 or all(computed == version for _, computed in runs) else [(0, None)]
-
-
-def _cut(runs: Runs, end: int) -> Runs:
-    """The runs of the tokens before index `end`."""
-    return [run for run in runs if run[0] < end]
+        after = np.where(before == NEW, UNKNOWN, before).astype(before.dtype)
+        after[turn.cached_tokens :] = version
+    for start, later in turn.weight_spans[1:]:
+        after[len(turn.prompt_ids) + start :] = codes[later]
+    return after

@@ -40,7 +40,7 @@ def ids_from_list(values: Sequence[Any]) -> NDArray[np.int32]:
 
 def check_ids(ids_T: NDArray[np.int32], limit: int) -> None:
     """Raises TokenIdsError for the first id outside 0..limit-1."""
-    if ids_T.size and (ids_T.min() < 0 or ids_T.max() >= limit):
+    if ids_T.size and ids_T.view(np.uint32).max() >= limit:  # negative ones are the highest then
         index = int(np.flatnonzero((ids_T < 0) | (ids_T >= limit))[0])
         check_range(int(ids_T[index]), index, limit)
 

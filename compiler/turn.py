@@ -33,6 +33,8 @@ class Turn:
     finish_reason: str | None
     weight_spans: tuple[tuple[int, str], ...] = ()
     """(index into sampled_ids, version from there on), the first at 0; () when unknown."""
+    version_read: str | None = None
+    """What was read before and after it where the answer tells no version; None when unknown or told."""
     cached_tokens: int | None = None  # of the prompt, whose keys and values the backend had at hand
     num_retractions: int | None = None  # how often it was taken off the device and computed anew
     sampling: Mapping[str, Any] = field(default_factory=dict)  # as sent

@@ -1,7 +1,7 @@
 """An exchange as turns: one for each choice whose facts are there and agree.
 
-Each check says what it found as a finding. A choice that fails one is left out and spoils no other; what
-is doubtful but true is kept under a flag:
+Each check says what it found as a finding. A choice that fails one is left out and spoils no other; where
+the choices contradict each other all are left out. What is doubtful but true is kept under a flag:
 
 aborted           the backend broke the answer off
 undelivered       the harness was gone before it could be given the answer
@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 
 from turnstile.addon.backends.facts import BackendFacts
-from turnstile.addon.backends.reading import ChoiceReading, sampling_parameters
+from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
+from turnstile.compiler.choices_agreement import prompt_conflicts, sum_findings
 from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.logprobs import logprobs_of
 from turnstile.compiler.prompt_texts import PromptTexts
 from turnstile.compiler.replies import choices_of, was_delivered
 from turnstile.compiler.request_texts import ReadRequest, RequestTexts
+from turnstile.compiler.sampling import sampling_of
 from turnstile.compiler.token_ids import INT32_LIMIT
 from turnstile.compiler.turn import Turn, Wording
 from turnstile.compiler.weights import weight_spans_of
@@ -47,9 +49,22 @@ class ExchangeTurns:
     """For every assistant message of the request the wording of the turn whose answer it would be."""
 
 
-def turns_of(exchange: Exchange, log: str, offset: int, texts: Texts) -> ExchangeTurns:
-    """The turns of an exchange, whose record lies at `offset` of `log`; `texts` are its group's."""
+def turns_of(
+    exchange: Exchange, log: str, offset: int, texts: Texts, versions_read: tuple[str, ...] = ()
+) -> ExchangeTurns:
+    """The turns of an exchange, whose record lies at `offset` of `log`; `texts` are its group's.
+
+    `versions_read` are the weight versions that were read around it, see WeightReadings.around.
+    """
     place = Place(exchange.exchange_id, None, log, offset)
+    try:
+        return _turns_of(exchange, place, texts, versions_read)
+    except Exception as error:  # whatever one exchange holds, the others are compiled
+        message = f"reading it failed with a {type(error).__name__}, which no exchange should bring about"
+        return ExchangeTurns((), (place.error("undecodable", message),), ())
+
+
+def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str]) -> ExchangeTurns:
     readings, findings = choices_of(exchange, place)
     if not readings:
         return ExchangeTurns((), tuple(findings), ())
@@ -59,18 +74,23 @@ def turns_of(exchange: Exchange, log: str, offset: int, texts: Texts) -> Exchang
         findings.append(
             place.warning("undelivered", "the harness never got this answer; it is kept and flagged")
         )
-    common = _Common(
-        exchange,
-        place,
-        request.conversation.digest,
-        sampling_parameters(request.fields),
-        _id_limit(exchange),
-    )
-    turns = []
+    sampling, more = sampling_of(request.fields, place)
+    findings += more
+    version_read = versions_read[0] if len(versions_read) == 1 else None
+    digest, limit = request.conversation.digest, _id_limit(exchange)
+    common = _Common(exchange, place, digest, sampling, limit, version_read)
+    turns = list[Turn]()
     for reading in readings:
         turn, more = _turn_of(reading, common, texts.prompts)
         findings += more
         turns += [] if turn is None else [turn]
+    conflicts = prompt_conflicts(turns, place)
+    if not any(finding.severity == "error" for finding in findings):  # else that may be why
+        conflicts += sum_findings(readings, place)
+    if conflicts:
+        return ExchangeTurns((), (*findings, *conflicts), request.conversation.answers)
+    if len(versions_read) > 1 and not all(turn.weight_spans for turn in turns):
+        findings.append(place.warning("weight_version_moved", _moved(versions_read)))
     return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers)
 
 
@@ -83,6 +103,7 @@ class _Common:
     request_digest: bytes
     sampling: Mapping[str, Any]
     id_limit: int  # every token id is below it
+    version_read: str | None  # what was read before and after it, where that is the same
 
 
 def _turn_of(
@@ -91,11 +112,8 @@ def _turn_of(
     """The turn of one choice when everything about its ids agrees."""
     place = common.place.at_choice(reading.choice)
     aborted = reading.finish_reason == "abort"
-    if (
-        aborted
-        and not any(reading.sampled_ids.values())
-        and not any(reading.completion_token_counts.values())
-    ):
+    sampled = (reading.sampled_ids, reading.logprobs, reading.completion_token_counts)
+    if aborted and not any(found for place_ in sampled for found in place_.values()):
         return None, [place.warning("aborted", "the backend gave up before it had sampled anything")]
     prompt_ids, findings = prompt_ids_of(reading, prompts, common.id_limit, place)
     sampled_ids, more = sampled_ids_of(reading, common.id_limit, place)
@@ -122,7 +140,7 @@ def _with_logprobs(
     logprobs, findings = logprobs_of(reading.logprobs, len(sampled_ids), place)
     if logprobs is None:
         return None, findings
-    spans, more = weight_spans_of(reading.weight_version, reading.weight_spans, len(sampled_ids), place)
+    spans, more = weight_spans_of(reading.weight_versions, reading.weight_spans, len(sampled_ids), place)
     findings += more
     flags = []
     if reading.finish_reason == "abort":
@@ -146,13 +164,26 @@ def _with_logprobs(
         logprobs=logprobs,
         finish_reason=reading.finish_reason,
         weight_spans=spans,
-        cached_tokens=reading.cached_tokens,
+        version_read=None if spans else common.version_read,
+        cached_tokens=_believed(reading.cached_tokens, len(prompt_ids)),
         num_retractions=reading.num_retractions,
         sampling=common.sampling,
         flags=tuple(flags),
         wording=Wording(common.request_digest, reply_digest(reading.message or {})),
     )
     return turn, findings
+
+
+def _believed(cached_tokens: int | None, prompt_size: int) -> int | None:
+    """A number of cached tokens that can be one."""
+    return cached_tokens if cached_tokens is not None and 0 <= cached_tokens <= prompt_size else None
+
+
+def _moved(versions_read: Sequence[str]) -> str:
+    versions = " to ".join(map(repr, versions_read))
+    return (
+        f"the answer tells no weight version, and around it the backend's went from {versions}; it is unknown"
+    )
 
 
 def _id_limit(exchange: Exchange) -> int:

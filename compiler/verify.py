@@ -1,9 +1,10 @@
 """Checks what must hold of a trace log and of a file of sequences; names the first thing that does not.
 
 Of logs: every record can be read and has its checksums, every blob its SHA-256, every body can be rebuilt,
-and an exchange id stands for one exchange. Of sequences: what the README's table promises of each field (see
-`verify_sequence`), each choice of an exchange in one sequence only, the sequences of a group side by side,
-and parents that share the tokens that they are said to.
+the pieces of a stream are its reply, and an exchange id stands for one exchange. Of sequences: what the
+README's table promises of each field (see `verify_sequence`), each choice of an exchange in one sequence
+only, the sequences of a group side by side, and parents that share the tokens that they are said to. Where
+both are named, every call of a sequence must stand in the logs as in the sequence (`verify_against_logs`).
 """
 
 from collections.abc import Sequence
@@ -11,14 +12,16 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-
 from turnstile.addon.tracelog.errors import LogCorruptError
-from turnstile.addon.tracelog.reader import log_paths, open_log
+from turnstile.addon.tracelog.reader import log_paths
 from turnstile.addon.tracelog.records import Exchange, content_decoded
 from turnstile.compiler.errors import InvariantBroken
 from turnstile.compiler.export import read_sequences
+from turnstile.compiler.forest import equal_front
+from turnstile.compiler.readable_logs import Unreadable, open_readable
+from turnstile.compiler.replay import Replay
 from turnstile.compiler.sequence import Call, TrainingSequence
+from turnstile.compiler.verify_against_logs import verify_against_logs
 from turnstile.compiler.verify_sequence import broken_promise
 
 
@@ -33,7 +36,7 @@ class Verified:
 
 
 def verify(paths: Sequence[Path]) -> Verified:
-    """Checks logs, directories of logs and files of sequences.
+    """Checks logs, directories of logs and files of sequences, and these against the logs if both are named.
 
     Raises InvariantBroken at the first thing that does not hold; LogFormatError and SequenceFileError for
     what is neither.
@@ -44,13 +47,20 @@ def verify(paths: Sequence[Path]) -> Verified:
     for log in logs:
         _verify_log(log, exchange_ids)
     sequences = sum(_verify_file(file) for file in files)
+    if logs and files:
+        with Replay(logs) as replay:
+            for file in files:
+                verify_against_logs(read_sequences(file), file, replay)
     return Verified(len(logs), len(exchange_ids), len(files), sequences)
 
 
 def _verify_log(path: Path, exchange_ids: dict[str, Path]) -> None:
     """Checks one log and adds its exchange ids, which no log before may have."""
+    reader = open_readable(path)
+    if isinstance(reader, Unreadable):
+        raise InvariantBroken(f"{path}: {reader.kind} at offset {reader.offset}: {reader.reason}")
     try:
-        with open_log(path) as reader:
+        with reader:
             if reader.damage is not None:
                 raise InvariantBroken(f"{path}: {reader.damage.kind}: {reader.damage.message}")
             reader.check()
@@ -61,6 +71,8 @@ def _verify_log(path: Path, exchange_ids: dict[str, Path]) -> None:
                 exchange_ids[exchange.exchange_id] = path
                 if fault := _forwarding_fault(exchange):
                     raise InvariantBroken(f"{place}: the forwarded body cannot be rebuilt: {fault}")
+                if fault := _arrivals_fault(exchange):
+                    raise InvariantBroken(f"{place}: {fault}")
     except LogCorruptError as error:
         raise InvariantBroken(f"{path}: log_corrupt at offset {error.offset}: {error.reason}") from error
 
@@ -79,6 +91,17 @@ def _forwarding_fault(exchange: Exchange) -> str:
     except ValueError as error:
         return str(error)
     return "" if at <= size else f"a splice ends at {at}, the body at {size}"
+
+
+def _arrivals_fault(exchange: Exchange) -> str:
+    """What keeps the pieces that a stream came in from being its reply, in order; "" for nothing."""
+    ends = [0, *(arrival.end for arrival in exchange.arrivals)]
+    times_s = [0.0, *(arrival.after_s for arrival in exchange.arrivals)]
+    if sorted(ends) != ends or sorted(times_s) != times_s:
+        return "the pieces of the stream are not in the order in which they came"
+    if exchange.arrivals and ends[-1] != len(exchange.reply):
+        return f"the pieces of the stream have {ends[-1]} bytes, the reply has {len(exchange.reply)}"
+    return ""
 
 
 def _verify_file(path: Path) -> int:
@@ -123,11 +146,7 @@ def _parent_fault(sequence: TrainingSequence, group: dict[str, TrainingSequence]
     parent, shared = group.get(sequence.parent.sequence_id), sequence.parent.shared_tokens
     if parent is None:
         return f"its parent {sequence.parent.sequence_id} does not stand before it in its group"
-    if not 0 < shared <= len(sequence.tokens):
-        return f"shares {shared} of its {len(sequence.tokens)} tokens"
-    if not np.array_equal(parent.tokens[:shared], sequence.tokens[:shared]):
-        return f"its first {shared} tokens are not those of {sequence.parent.sequence_id}"
-    prompt_size = sequence.segment_info[0][1]
-    if shared < min(prompt_size, len(parent.tokens)) and parent.tokens[shared] == sequence.tokens[shared]:
-        return f"more than {shared} tokens are those of {sequence.parent.sequence_id}"
+    found = equal_front(parent.tokens, sequence.tokens)
+    if not found or shared != found:
+        return f"shares {found} tokens with {sequence.parent.sequence_id}, not the {shared} that are said"
     return ""

@@ -1,11 +1,12 @@
 """Which weights sampled a turn's ids, as far as the backend says so.
 
 Spans that the backend reports (SGLang from 0.5.19 on) are taken only when they cover the sampled ids
-without a gap; else a single version for the whole turn; else the version is unknown. It is never
-taken from anything but the reply itself.
+without a gap; where it reports none, a single version for the whole turn; else the version is unknown. All
+places that tell it must tell the same, a single version that of the last span. It is never taken from
+anything but the reply itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,28 +16,56 @@ Spans = tuple[tuple[int, str], ...]  # (index into the sampled ids, version from
 
 
 def weight_spans_of(
-    version: Any, spans: Sequence[Any] | None, count: int, place: Place
+    versions: Mapping[str, Any], spans: Mapping[str, Any], count: int, place: Place
 ) -> tuple[Spans, list[Finding]]:
-    """The spans over `count` sampled ids, neighbours with the same version joined; () when unknown."""
-    if not spans:
-        return ((0, version),) if isinstance(version, str) else (), []
-    fault = _fault(spans, count)
+    """The spans over `count` sampled ids, neighbours with the same version joined; () when unknown.
+
+    Both mappings are by the place in the reply, as in ChoiceReading.
+    """
+    told = {source: found for source, found in spans.items() if found != []}
+    fault = next(filter(None, (_fault(source, found, count) for source, found in told.items())), "")
+    fault = fault or _conflict(versions, told)
     if fault:
-        return (), [
-            place.warning("weight_versions_invalid", f"{fault}; the weight version of the turn is unknown")
-        ]
-    starts = [(span["start"], span["version"]) for span in spans]
+        message = f"{fault}; the weight version of the turn is unknown"
+        return (), [place.warning("weight_versions_invalid", message)]
+    if not told:
+        return ((0, next(iter(versions.values()))),) if versions else (), []
+    starts = [(span["start"], span["version"]) for span in next(iter(told.values()))]
     return tuple(starts[:1] + [after for before, after in pairwise(starts) if before[1] != after[1]]), []
 
 
-def _fault(spans: Sequence[Any], count: int) -> str:
+def _fault(source: str, spans: Any, count: int) -> str:
     """What keeps the spans from covering 0..count one after the other; "" when they do."""
+    if not isinstance(spans, list):
+        return f"{source} is a {type(spans).__name__}, expected a list of spans"
     at = 0
     for index, span in enumerate(spans):
         if not isinstance(span, dict) or not isinstance(span.get("version"), str):
             return f"weight span {index} names no version"
         start, end = span.get("start"), span.get("end")
         if type(start) is not int or type(end) is not int or start != at or end <= start:
-            return f"weight span {index} is {start!r} to {end!r}, expected it to begin at {at}"
+            return (
+                f"weight span {index} is {_spelled(start)} to {_spelled(end)}, expected it to begin at {at}"
+            )
         at = end
     return "" if at == count else f"weight spans cover {at} of {count} sampled ids"
+
+
+def _conflict(versions: Mapping[str, Any], spans: Mapping[str, Sequence[Any]]) -> str:
+    """Where two places tell different versions, in words; "" for nowhere."""
+    wrong = [source for source, version in versions.items() if not isinstance(version, str)]
+    if wrong:
+        return f"{wrong[0]} is a {type(versions[wrong[0]]).__name__}, expected a text"
+    (first, *others) = spans or [""]
+    for other in others:
+        if spans[other] != spans[first]:
+            return f"{first} and {other} differ"
+    last: dict[str, Any] = {f"the last of {source}": found[-1]["version"] for source, found in spans.items()}
+    for (one, version), (other, other_version) in pairwise((*last.items(), *versions.items())):
+        if version != other_version:
+            return f"{one} is {version!r}, {other} is {other_version!r}"
+    return ""
+
+
+def _spelled(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) else f"a {type(value).__name__}"

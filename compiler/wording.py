@@ -61,9 +61,9 @@ class Conversation:
 
 def reply_digest(message: Mapping[str, Any]) -> bytes:
     """Of an assistant message, as a reply holds it or as a request resends it."""
-    calls = message.get("tool_calls") or ()
+    calls = message.get("tool_calls") or []
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-    said = [_text(message.get("content")), reasoning, [_call(call) for call in calls]]
+    said = [_text(message.get("content")), reasoning, _calls(calls)]
     return hashlib.blake2b(_json(said), digest_size=_SIZE).digest()
 
 
@@ -75,6 +75,10 @@ def _text(content: Any) -> Any:
 
 def _is_text_part(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+
+
+def _calls(calls: Any) -> Any:
+    return [_call(call) for call in calls] if isinstance(calls, list) else calls
 
 
 def _call(call: Any) -> Any:

@@ -4,16 +4,19 @@ SGLang from 0.5.13 on gives prompt ids, sampled ids with their logprobs and weig
 that does not stream. Older servers, other engines and gateways pass over what they do not know, so the same
 is asked of them and the reply shows what came of it. vLLM has one field for both kinds of ids.
 
+To a stream SGLang gives ids from 0.5.20 on, by fields of their own, and refuses the other ones with it.
+
 Only what is missing is added, as byte edits: the harness's own fields keep their bytes. Source: SGLang's
 ChatCompletionRequest (0.5.4 to 0.5.23) and vLLM's (0.33).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from turnstile.addon.backends.facts import BackendFacts, Kind, at_least
 from turnstile.addon.backends.json_edit import JsonObject, edits, parse_object
+from turnstile.addon.backends.nested_edits import edits_inside, joined_edits
 from turnstile.addon.tracelog.records import Splice
 
 Moe = Literal["off", "full"]
@@ -48,6 +51,16 @@ ASKED_OF: Mapping[Kind, frozenset[str]] = {
 }
 """Beside logprobs, which every engine knows."""
 
+ASKED_OF_STREAMS = frozenset({LOGPROBS, INPUT_IDS_IN_SGLEXT, OUTPUT_IDS_IN_SGLEXT})
+"""Of SGLang from 0.5.20 on."""
+
+ID_FLAGS_ELSEWHERE = {
+    # flag: (request header that sets it with "1", switch of the server that sets it for everybody)
+    INPUT_IDS_IN_SGLEXT: ("x-sglext-return-input-ids", "return_input_ids"),
+    OUTPUT_IDS_IN_SGLEXT: ("x-sglext-return-output-ids", "return_output_ids"),
+}
+"""Other ways by which a harness gets ids in a stream (SGLang's serving_chat, 0.5.20 to 0.5.23)."""
+
 _TRUE_WORDS = frozenset({"1", "on", "t", "true", "y", "yes"})  # what pydantic reads as true
 
 
@@ -57,7 +70,7 @@ class Harness:
 
     wants_stream: bool = False
     include_usage: bool = False  # of a stream: a usage chunk at its end
-    flags: frozenset[str] = frozenset()  # those of FLAGS that it set
+    flags: frozenset[str] = frozenset()  # those of FLAGS that it set, or whose effect it has anyhow
     top_logprobs: int | None = None
     n: int = 1
 
@@ -74,6 +87,7 @@ class Asking:
     splices: tuple[Splice, ...]  # turn the harness's body into the forwarded one
     harness: Harness
     wanted: frozenset[str] = frozenset()  # those of FLAGS that capture needs
+    live: bool = False  # the backend was asked to stream: its reply is for LiveRestorer, not restore_chat
 
     @property
     def added(self) -> frozenset[str]:
@@ -88,15 +102,33 @@ def ask_chat(body: bytes, facts: BackendFacts | None, *, moe: Moe = "off") -> As
     stands, so that the harness gets its error. Raises AskingError when the body is no JSON object.
     """
     request = parse_object(body)
+    return _ask_whole(request, _harness(request, facts), facts, moe)
+
+
+def ask_chat_live(
+    body: bytes,
+    facts: BackendFacts | None,
+    *,
+    moe: Moe = "off",
+    headers: Iterable[tuple[str, str]] = (),
+) -> Asking:
+    """As `ask_chat`, but a request that wants a stream asks for one, which can pass on as it comes.
+
+    For SGLang from 0.5.20 on. `headers` are the request's: some of them ask for ids. A request that wants
+    no stream is asked as by `ask_chat`; `live` tells which came of it.
+    """
+    request = parse_object(body)
     harness = _harness(request, facts)
-    if _is_refused(harness, facts):
-        return Asking((), harness)
-    wanted = wanted_flags(facts, moe)
-    fields: dict[str, Any] = {"stream": False} if harness.wants_stream else {}
-    fields |= {flag: True for flag in FLAGS if flag in wanted - harness.flags}
-    # stream_options without stream is an error to vLLM, and means nothing to SGLang.
-    remove = ("stream_options",) if harness.wants_stream else ()
-    return Asking(edits(request, set=fields, remove=remove), harness, wanted)
+    if not harness.wants_stream or _is_refused(harness, facts):
+        return _ask_whole(request, harness, facts, moe)
+    harness = replace(harness, flags=harness.flags | _ids_anyhow(facts, headers))
+    wanted = ASKED_OF_STREAMS | (frozenset({ROUTED_EXPERTS}) if moe == "full" else frozenset())
+    fields: dict[str, Any] = {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    usage = {} if harness.include_usage else {"include_usage": True}
+    if usage and request.value("stream_options") is None:
+        fields["stream_options"] = usage
+    inner = edits_inside(request, "stream_options", set=usage, remove=())
+    return Asking(joined_edits(request, inner, set=fields), harness, wanted, live=True)
 
 
 def wanted_flags(facts: BackendFacts | None, moe: Moe) -> frozenset[str]:
@@ -109,6 +141,28 @@ def wanted_flags(facts: BackendFacts | None, moe: Moe) -> frozenset[str]:
 def harness_of(body: bytes, facts: BackendFacts | None = None) -> Harness:
     """How a request wants to be answered; raises AskingError when the body is no JSON object."""
     return _harness(parse_object(body), facts)
+
+
+def _ask_whole(request: JsonObject, harness: Harness, facts: BackendFacts | None, moe: Moe) -> Asking:
+    if _is_refused(harness, facts):
+        return Asking((), harness)
+    wanted = wanted_flags(facts, moe)
+    fields: dict[str, Any] = {"stream": False} if harness.wants_stream else {}
+    fields |= {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    # stream_options without stream is an error to vLLM, and means nothing to SGLang.
+    remove = ("stream_options",) if harness.wants_stream else ()
+    return Asking(edits(request, set=fields, remove=remove), harness, wanted)
+
+
+def _ids_anyhow(facts: BackendFacts | None, headers: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """Flags whose effect a stream has whatever the body says."""
+    switched_on = {name.lower() for name, value in headers if value == "1"}
+    switches = {} if facts is None else facts.server_info
+    return frozenset(
+        flag
+        for flag, (header, switch) in ID_FLAGS_ELSEWHERE.items()
+        if header in switched_on or switches.get(switch) is True
+    )
 
 
 def _harness(request: JsonObject, facts: BackendFacts | None) -> Harness:

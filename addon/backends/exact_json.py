@@ -27,7 +27,8 @@ class Document:
 
 def loads(body: bytes) -> Document:
     """The JSON value in `body`. Raises ValueError when it is none, or is nested too deeply to read."""
-    if _LONG_INTEGER not in body.translate(_OUTLINE):
+    outline = body.translate(_OUTLINE)
+    if _LONG_INTEGER not in outline and not outline.startswith(_LONG_INTEGER[1:]):
         try:
             return Document(orjson.loads(body), orjson.dumps)
         except orjson.JSONDecodeError:

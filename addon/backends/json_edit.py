@@ -40,9 +40,13 @@ class JsonObject:
     inside: int  # offset behind the opening brace
     members: tuple[Member, ...]
 
+    def member(self, key: str) -> Member | None:
+        """The member of that key, the last one of several."""
+        return next((member for member in reversed(self.members) if member.key == key), None)
+
     def value(self, key: str) -> Any:
         """What the object has under `key`, None where it has nothing; of a repeated key the last value."""
-        member = next((member for member in reversed(self.members) if member.key == key), None)
+        member = self.member(key)
         return None if member is None else self.value_of(member)
 
     def value_of(self, member: Member) -> Any:
@@ -92,6 +96,20 @@ def edits(source: JsonObject, *, set: Mapping[str, Any], remove: Collection[str]
         comma = b"," if len(gone) < len(source.members) else b""
         changes.append((at, at, comma + b",".join(added)))
     return tuple(Splice(*change) for change in _joined(sorted(changes)))
+
+
+def array_items(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """Start and end of each item of the JSON array that is body[start:end]."""
+    text = body[start:end].decode(BYTE_FOR_BYTE)
+    items: list[tuple[int, int]] = []
+    at = _space_end(text, _expect("[", text, 0))
+    while not text.startswith("]", at):
+        if items:
+            at = _space_end(text, _expect(",", text, at))
+        item_end = _decode(text, at)[1]
+        items.append((start + at, start + item_end))
+        at = _space_end(text, item_end)
+    return items
 
 
 _Change = tuple[int, int, bytes]  # start, end, what comes in their place

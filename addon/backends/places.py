@@ -101,6 +101,34 @@ def completion_token_counts(choice: Choice) -> dict[str, Any]:
     )
 
 
+def completion_token_sums(choice: Choice) -> dict[str, Any]:
+    """Numbers of the sampled ids of all choices together."""
+    return _present(
+        {"usage.completion_tokens": None if choice.alone else choice.usage.get("completion_tokens")}
+    )
+
+
+def weight_versions(choice: Choice) -> dict[str, Any]:
+    """Versions of the whole choice; of its end where they changed within it."""
+    return _present(
+        {
+            "meta_info.weight_version": choice.meta_info.get("weight_version"),
+            "metadata.weight_version": choice.metadata.get("weight_version"),
+        }
+    )
+
+
+def weight_spans(choice: Choice) -> dict[str, Any]:
+    """Lists of {version, start, end}: half-open, over the sampled ids."""
+    return _present(
+        {
+            "meta_info.weight_versions": choice.meta_info.get("weight_versions"),
+            "weight_versions": choice.fields.get("weight_versions"),
+            "metadata.weight_versions": choice.metadata.get("weight_versions"),
+        }
+    )
+
+
 def routed_experts(choice: Choice) -> dict[str, Any]:
     """Base64 text."""
     return _present(

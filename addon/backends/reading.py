@@ -69,9 +69,10 @@ class ChoiceReading:
     logprobs: dict[str, list[Any]]  # natural logarithms
     prompt_token_counts: dict[str, Any]
     completion_token_counts: dict[str, Any]
-    finish_reason: str | None
-    weight_version: str | None
-    weight_spans: list[dict[str, Any]] | None  # {version, start, end}: half-open, over the sampled ids
+    completion_token_sums: dict[str, Any]  # over all choices of the reply, where there are several
+    finish_reason: str | None  # "abort" where any place says so
+    weight_versions: dict[str, Any]  # of the whole choice, or of its end
+    weight_spans: dict[str, Any]  # as found, expected lists of {version, start, end}
     cached_tokens: int | None  # prompt tokens that were not computed anew
     num_retractions: int | None
     message: dict[str, Any] | None
@@ -85,7 +86,7 @@ def read_chat(reply: bytes) -> list[ChoiceReading]:
     """
     for cut in (cut_prompts_and_logprobs(reply), uncut(reply)):
         try:
-            return _readings(_loads(cut.rest), cut.values)
+            return choice_readings(_loads(cut.rest), cut.values)
         except ValueError as error:
             reason = str(error)
     raise UndecodableReply(f"the reply is no JSON: {reason}")
@@ -96,8 +97,11 @@ def sampling_parameters(request: Mapping[str, Any]) -> dict[str, Any]:
     return {name: request[name] for name in SAMPLING_PARAMETERS if name in request}
 
 
-def _readings(reply: Any, cut: Mapping[str, bytes]) -> list[ChoiceReading]:
-    """Raises ValueError when a value that was cut out is no JSON by itself."""
+def choice_readings(reply: Any, cut: Mapping[str, bytes]) -> list[ChoiceReading]:
+    """As `read_chat`, of a reply that is parsed already; `cut` are the values that were cut out of it.
+
+    Raises ValueError when one of these is no JSON by itself.
+    """
     if not isinstance(reply, dict):
         raise UndecodableReply(f"the reply is a JSON {type(reply).__name__}, not an object")
     choices = reply.get("choices")
@@ -123,7 +127,6 @@ def _loads(text: bytes) -> Any:
 
 
 def _reading(choice: Choice, cut: Mapping[str, bytes]) -> ChoiceReading:
-    of_engine = inner_object(choice.meta_info, "finish_reason")
     routing = places.routed_experts(choice).values()
     return ChoiceReading(
         choice=choice.number,
@@ -132,9 +135,10 @@ def _reading(choice: Choice, cut: Mapping[str, bytes]) -> ChoiceReading:
         logprobs=_logprobs(choice, cut),
         prompt_token_counts=places.prompt_token_counts(choice),
         completion_token_counts=places.completion_token_counts(choice),
-        finish_reason=_first(str, (choice.fields, "finish_reason"), (of_engine, "type")),
-        weight_version=_first(str, (choice.meta_info, "weight_version"), (choice.metadata, "weight_version")),
-        weight_spans=_weight_spans(choice),
+        completion_token_sums=places.completion_token_sums(choice),
+        finish_reason=_finish_reason(choice),
+        weight_versions=places.weight_versions(choice),
+        weight_spans=places.weight_spans(choice),
         cached_tokens=_cached_tokens(choice),
         # total_retractions: its name before SGLang 0.5.12
         num_retractions=_first(
@@ -166,10 +170,11 @@ def _logprobs(choice: Choice, cut: Mapping[str, bytes]) -> dict[str, list[Any]]:
     return of_engine | {CONTENT: same}
 
 
-def _weight_spans(choice: Choice) -> list[dict[str, Any]] | None:
-    holders = (choice.meta_info, choice.fields, choice.metadata)
-    spans = _first(list, *((holder, "weight_versions") for holder in holders))
-    return spans if spans and all(isinstance(span, dict) for span in spans) else None
+def _finish_reason(choice: Choice) -> str | None:
+    of_engine = inner_object(choice.meta_info, "finish_reason")
+    if of_engine.get("type") == "abort":  # a layer above the engine may have called it something else
+        return "abort"
+    return _first(str, (choice.fields, "finish_reason"), (of_engine, "type"))
 
 
 def _cached_tokens(choice: Choice) -> int | None:

@@ -4,7 +4,7 @@ What was added is taken off, and nothing else: errors, replies that hold nothing
 chat completion go on byte for byte. A harness that asked for a stream gets one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,13 +64,18 @@ def restore_chat(reply: bytes, status: int, asking: Asking) -> Restored:
         return Restored(reply, None, ())
     cut, document = _parsed(reply)
     if document is None or not isinstance(document.value.get("choices"), list):
-        return Restored(reply, None, tuple(_wanted_facts(asking)))
-    missing = tuple(fact for fact in _wanted_facts(asking) if _lacks(document.value, fact))
+        return Restored(reply, None, wanted_facts(asking))
+    missing = tuple(fact for fact in wanted_facts(asking) if _lacks(document.value, fact))
     changed = take_off(document.value, asking)
     if asking.harness.wants_stream:
         events = chat_as_events(document.value, asking.harness, document.dumps)
         return Restored(cut.put_back(events), EVENT_STREAM, missing)
     return Restored(cut.put_back(document.dumps(document.value)) if changed else reply, None, missing)
+
+
+def wanted_facts(asking: Asking) -> tuple[Fact, ...]:
+    """What capture expects of a reply to `asking`."""
+    return tuple(fact for fact, flags in ASKED_BY.items() if flags & asking.wanted)
 
 
 def _parsed(reply: bytes) -> tuple[Cut, Document | None]:
@@ -82,10 +87,6 @@ def _parsed(reply: bytes) -> tuple[Cut, Document | None]:
             continue
         return cut, document if isinstance(document.value, dict) else None
     return uncut(reply), None
-
-
-def _wanted_facts(asking: Asking) -> Iterable[Fact]:
-    return (fact for fact, flags in ASKED_BY.items() if flags & asking.wanted)
 
 
 def _lacks(reply: dict[str, Any], fact: Fact) -> bool:

@@ -17,9 +17,10 @@ from mitmproxy.exceptions import OptionsError
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.capture import flows
-from turnstile.addon.capture.answers import give, internal_error, not_capturing, not_recorded
+from turnstile.addon.capture.answers import give, internal_error, not_capturing
 from turnstile.addon.capture.defaults import set_better_defaults
 from turnstile.addon.capture.error_pages import use_html_errors, use_openai_errors
+from turnstile.addon.capture.http_stream import extend_http_streams, restore_http_streams
 from turnstile.addon.capture.options import (
     Settings,
     SettingsError,
@@ -28,6 +29,7 @@ from turnstile.addon.capture.options import (
     take_out_malformed,
     touches_settings,
 )
+from turnstile.addon.capture.recording import interrupt
 from turnstile.addon.capture.session import Session, open_session
 from turnstile.addon.capture.shortcomings import note_own_error
 from turnstile.addon.tracelog.errors import LogWriteError
@@ -46,6 +48,7 @@ class TurnstileAddon:
         self._running = False
         self._refused = False  # mitmproxy is about to end
         self._why_not = "it is starting"  # without a session
+        self._cut_off: set[str] = set()  # flows that were under way when it stopped
 
     def load(self, loader: Loader) -> None:
         """Declares the options."""
@@ -82,6 +85,7 @@ class TurnstileAddon:
             self._refuse_to_start(error)
         else:
             use_openai_errors()
+            extend_http_streams()
 
     async def request(self, flow: HTTPFlow) -> None:
         """Answers what is Turnstile's; asks the backend for more than the harness did."""
@@ -99,12 +103,23 @@ class TurnstileAddon:
 
     def responseheaders(self, flow: HTTPFlow) -> None:
         """Decides whether the reply is held until it is whole."""
-        if self._session is not None and _from_harness(flow):
-            flows.on_response_headers(self._session, flow)
+        session = self._session
+        if session is None or not _from_harness(flow):
+            return
+        try:
+            flows.on_response_headers(session, flow)
+        except Exception as error:
+            note_own_error(session, "looking at a reply's head", error)
+
+    async def turnstile_done(self, flow: HTTPFlow) -> None:
+        """Records a stream before its [DONE] leaves; see http_stream."""
+        await self.response(flow)
 
     async def response(self, flow: HTTPFlow) -> None:
         """Records the exchange before the reply leaves."""
         session = self._session
+        if flow.id in self._cut_off:
+            give(flow, not_capturing(self._why_not))  # its record says that nobody got this reply
         if session is None or not _from_harness(flow):
             return
         try:
@@ -112,7 +127,7 @@ class TurnstileAddon:
         except Exception as error:
             note_own_error(session, "recording an exchange", error)
             if session.settings.on_log_error == "fail":
-                give(flow, not_recorded("Turnstile failed, see the proxy's console"))
+                flows.refuse_reply(flow, "Turnstile failed, see the proxy's console")
 
     async def error(self, flow: HTTPFlow) -> None:
         """Records an exchange that came to no whole reply."""
@@ -135,9 +150,10 @@ class TurnstileAddon:
         self._running, self._why_not = False, "it has stopped"
         session, self._session = self._session, None
         if session is not None:
-            flows.interrupt(session)
+            self._cut_off = interrupt(session)
             session.recorder.close()
             use_html_errors()
+            restore_http_streams()
 
     def _refuse_to_start(self, error: Exception | str) -> None:
         # An exception would be shown with its traceback; an error that is logged before mitmproxy runs

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from turnstile.addon.backends.errors import BackendNeedsKey, BackendUnreachable
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.probe import probe
 from turnstile.addon.capture.options import BackendChoice
+from turnstile.addon.tracelog.records import WeightReading
 
 logger = logging.getLogger(__name__)
 
@@ -17,16 +19,23 @@ PROBE_TIMEOUT_S = 5.0
 
 
 class BackendWatch:
-    """The facts of the backend at `url`; `learned` is called with each new set before they are used."""
+    """The facts of the backend at `url`.
+
+    `learned` is called with each new set before they are used, `weights_read` with the weight version in it.
+    """
 
     def __init__(
-        self, url: str, choice: BackendChoice, learned: Callable[[Mapping[str, Any]], object]
+        self,
+        url: str,
+        choice: BackendChoice,
+        learned: Callable[[Mapping[str, Any]], object],
+        weights_read: Callable[[WeightReading], object] = lambda reading: None,
     ) -> None:
         self.url = url
         self.known: BackendFacts | None = None  # None: not probed yet, or away since
         self.problem: str | None = None  # what the last probe did not find out, and why
         self._choice = choice
-        self._learned = learned
+        self._learned, self._weights_read = learned, weights_read
         self._probing: asyncio.Task[None] | None = None
         self._refused_keys: set[str | None] = set()  # the backend wants another key than these
 
@@ -53,6 +62,7 @@ class BackendWatch:
         self._refused_keys.clear()
 
     async def _probe(self, authorization: str | None) -> None:
+        asked_at = time.time()
         try:
             facts = await asyncio.to_thread(
                 probe, self.url, authorization=authorization, timeout_s=PROBE_TIMEOUT_S
@@ -67,6 +77,7 @@ class BackendWatch:
             self._found_nothing(f"the probe of {self.url} failed: {error!r}")
         else:
             self._found(facts)
+            self._note_weights(facts, asked_at)
 
     def _found_nothing(self, problem: str) -> None:
         if problem != self.problem:
@@ -86,3 +97,10 @@ class BackendWatch:
             logger.info("turnstile: the backend at %s is %s %s", self.url, facts.kind, facts.version_text)
         self._learned(facts.as_record())
         self.known = facts
+
+    def _note_weights(self, facts: BackendFacts, asked_at: float) -> None:
+        version = facts.model_info.get("weight_version")
+        if isinstance(version, str):
+            self._weights_read(
+                WeightReading(weight_version=version, asked_at=asked_at, answered_at=time.time())
+            )

@@ -40,7 +40,8 @@ def health(session: Session) -> Answer:
 
 
 async def flush(session: Session) -> Answer:
-    """Answers once all that was captured is in the log."""
+    """Answers once all that was captured is in the log, with the weights that were read after it."""
+    await session.weights.settled()
     await session.recorder.flush()
     if session.recorder.failing:
         return not_recorded("the last write failed")

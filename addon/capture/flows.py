@@ -4,26 +4,34 @@ An exchange is in `Session.in_flight` from its request hook until its record is 
 of the response hook, the error hook and the proxy's end. Whoever takes it out makes the record.
 """
 
-from collections.abc import Callable
-
 from mitmproxy.flow import Error
+from mitmproxy.http import Headers as HttpHeaders
 from mitmproxy.http import HTTPFlow, Response
 
-from turnstile.addon.backends.asking import Moe, ask_chat
+from turnstile.addon.backends.asking import Asking, Moe, ask_chat, ask_chat_live
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.restoring import Restored, restore_chat
+from turnstile.addon.capture import live_replies
 from turnstile.addon.capture.admission import admit
 from turnstile.addon.capture.answers import Answer, give, internal_error, invalid_request, not_recorded
+from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.control import control_answer
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.keys import Fields, recorded_headers
+from turnstile.addon.capture.live_choice import may_stream_live
+from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.options import Settings
+from turnstile.addon.capture.recording import record
 from turnstile.addon.capture.remote_images import names_remote_image
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.capture.session import Session
-from turnstile.addon.capture.shortcomings import note_missing, note_own_error, note_uncaptured
-from turnstile.addon.tracelog.errors import LogWriteError
+from turnstile.addon.capture.shortcomings import (
+    note_missing,
+    note_own_error,
+    note_streamed_by_others,
+    note_uncaptured,
+)
 from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, spliced
 
 HTTP2_RESET = "stream reset by client"  # a harness leaves one exchange and keeps its connection
@@ -47,15 +55,27 @@ async def on_request(session: Session, flow: HTTPFlow) -> None:
 
 
 def on_response_headers(session: Session, flow: HTTPFlow) -> None:
-    """Lets a reply that is not captured through as it comes, event streams among them."""
-    if flow.response is not None:
-        flow.response.stream = flow.id not in session.in_flight
+    """Decides whether the reply goes on as it comes; else it is held until it is whole."""
+    held = session.in_flight.get(flow.id)
+    if flow.response is None:
+        return
+    if held is None:
+        flow.response.stream = True
+    elif live_replies.is_live(held, flow.response):
+        live_replies.begin(session, held, flow.response)
 
 
 async def on_response(session: Session, flow: HTTPFlow) -> None:
-    """Records the exchange, then lets the restored reply go."""
+    """Records the exchange, then lets the restored reply go; or what is left of a stream."""
     held = session.in_flight.get(flow.id)
-    if held is None or flow.response is None:
+    if flow.response is None:
+        return
+    if isinstance(flow.response.stream, LiveStream):
+        if held is not None:
+            await live_replies.record_stream(session, held, flow.response.stream)
+        flow.response.data.content = flow.response.stream.reply  # for mitmproxy's own views and files
+        return
+    if held is None:
         return
     restored = _restored(session, held, flow.response)
     missing = restored.missing if isinstance(restored, Restored) else ()
@@ -64,18 +84,27 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
     if flow.response.status_code in (502, 504):
         session.backend.was_away()  # says a gateway in front of it
 
-    def record() -> Exchange:
-        # The harness may leave while the record waits for room.
+    def complete() -> Exchange:
+        # the harness may leave while the record waits for room
         delivered = flow.client_conn.connected and not isinstance(restored, Answer)
         return held.ended("complete", missing=missing, delivered=delivered)
 
-    problem = await _record(session, held, record)
+    problem = await record(session, held, complete)
     if problem is not None and session.settings.on_log_error == "fail":
         give(flow, not_recorded(problem))
     elif isinstance(restored, Answer):
         give(flow, restored)
     elif restored is not None:
         _hand_on(flow.response, restored)
+
+
+def refuse_reply(flow: HTTPFlow, problem: str) -> None:
+    """The harness gets no reply that is not recorded; of a stream, not its end."""
+    stream = flow.response.stream if flow.response else False
+    if isinstance(stream, LiveStream):
+        live_replies.refuse_end(flow, stream, problem)
+    else:
+        give(flow, not_recorded(problem))
 
 
 async def on_error(session: Session, flow: HTTPFlow) -> None:
@@ -94,29 +123,23 @@ async def on_error(session: Session, flow: HTTPFlow) -> None:
         await _record_early(session, held, "backend_failed", reason.partition(": b'")[0])
 
 
-def interrupt(session: Session) -> None:
-    """Records what is under way as interrupted, for the proxy stops now."""
-    for held in session.in_flight.values():
-        exchange = held.ended("interrupted", delivered=False, error="the proxy was shut down")
-        session.recorder.record_at_once(_counted(session, exchange))
-    session.in_flight.clear()
-
-
 async def _begin(session: Session, flow: HTTPFlow, route: Route, fields: Fields) -> None:
+    headers = recorded_headers(fields, session.settings.redacted_headers, session.settings.secret)
+    request, request_headers = recordable(flow.request.raw_content or b"", headers)
     held = InFlight(
         exchange_id=session.recorder.next_exchange_id(),
         flow=flow,
         route=route,
         redacted_headers=session.settings.redacted_headers,
-        request_headers=recorded_headers(fields, session.settings.redacted_headers, session.settings.secret),
-        request=flow.request.raw_content or b"",
+        request_headers=request_headers,
+        request=request,
     )
     session.in_flight[flow.id] = held
     flow.request.headers["accept-encoding"] = "identity"
     try:
         await _ask(session, held)
     except Exception as error:  # forwarded as it came
-        held.error = note_own_error(session, "adding fields to a request", error)
+        held.note(note_own_error(session, "adding fields to a request", error))
 
 
 async def _ask(session: Session, held: InFlight) -> None:
@@ -131,12 +154,20 @@ async def _ask(session: Session, held: InFlight) -> None:
         await _refuse(session, held, _remote_image())
         return
     try:
-        asking = ask_chat(body, facts, moe=_moe(session.settings, facts))
+        asking = _asking(session, body, facts, request.headers)
     except AskingError:
         return
     request.headers.pop("content-encoding", None)
     request.content = spliced(body, asking.splices)
     held.asking, held.splices = asking, asking.splices
+
+
+def _asking(session: Session, body: bytes, facts: BackendFacts | None, headers: HttpHeaders) -> Asking:
+    moe = _moe(session.settings, facts)
+    if may_stream_live(session, facts):
+        fields = recorded_headers(headers.fields, ())
+        return ask_chat_live(body, facts, moe=moe, headers=fields)
+    return ask_chat(body, facts, moe=moe)
 
 
 def _moe(settings: Settings, facts: BackendFacts | None) -> Moe:
@@ -161,12 +192,15 @@ def _remote_image() -> Answer:
 
 def _restored(session: Session, held: InFlight, response: Response) -> Restored | Answer | None:
     """What the harness gets instead of `response`; None: the response as it came."""
+    if response.stream:
+        held.note(note_streamed_by_others(session))
+        return None
     if held.asking is None:
         return None
     try:
         return restore_chat(response.content or b"", response.status_code, held.asking)
     except Exception as error:
-        held.error = note_own_error(session, "restoring a reply", error)
+        held.note(note_own_error(session, "restoring a reply", error))
         streams = held.asking.harness.wants_stream and response.status_code == 200
         return internal_error("making a stream of the reply") if streams else None
 
@@ -184,25 +218,4 @@ def _hand_on(response: Response, restored: Restored) -> None:
 
 async def _record_early(session: Session, held: InFlight, outcome: Outcome, error: str) -> None:
     delivered = outcome in ("backend_failed", "refused")  # of these the harness is told
-    await _record(session, held, lambda: held.ended(outcome, delivered=delivered, error=error))
-
-
-async def _record(session: Session, held: InFlight, make: Callable[[], Exchange]) -> str | None:
-    """Waits for the record to be safe; returns why it is not in the log, None when it is."""
-
-    def take_out() -> Exchange:
-        # not before: while it waits for room the proxy may stop
-        del session.in_flight[held.flow.id]
-        return _counted(session, make())
-
-    try:
-        await session.recorder.record(held.size_bytes, take_out)
-    except LogWriteError as error:
-        return str(error)
-    return None
-
-
-def _counted(session: Session, exchange: Exchange) -> Exchange:
-    session.counters.captured[exchange.outcome] += 1
-    session.counters.undelivered += not exchange.delivered
-    return exchange
+    await record(session, held, lambda: held.ended(outcome, delivered=delivered, error=error))

@@ -4,10 +4,12 @@ import time
 from dataclasses import dataclass
 
 from mitmproxy.http import Headers as HttpHeaders
-from mitmproxy.http import HTTPFlow
+from mitmproxy.http import HTTPFlow, Response
 
 from turnstile.addon.backends.asking import Asking
+from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.keys import recorded_headers
+from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.tracelog.records import Exchange, Headers, Outcome, Splice
 
@@ -21,16 +23,32 @@ class InFlight:
     route: Route
     redacted_headers: frozenset[str]
     request_headers: Headers
-    request: bytes  # as the harness sent it
+    request: bytes  # as the harness sent it, see content_encoding.recordable
     asking: Asking | None = None  # None: forwarded as it came
     splices: tuple[Splice, ...] = ()
+    stream: LiveStream | None = None  # the backend's reply where it is handed on as it comes
+    reply_headers: Headers = ()  # then the backend's, as they are recorded
     error: str | None = None  # what went wrong in Turnstile itself so far
 
     @property
     def size_bytes(self) -> int:
         """Of both bodies, as far as they have come."""
+        if self.stream is not None:
+            return len(self.request) + self.stream.size_bytes
         response = self.flow.response
         return len(self.request) + len((response.raw_content if response else None) or b"")
+
+    def note(self, problem: str) -> None:
+        """Has the record say what went wrong in Turnstile itself."""
+        self.error = "; ".join(filter(None, (self.error, problem)))
+
+    def recorded(self, headers: HttpHeaders) -> Headers:
+        """Headers as the log holds them."""
+        return recorded_headers(headers.fields, self.redacted_headers)
+
+    def interrupted(self) -> Exchange:
+        """The record of this exchange when the proxy stops."""
+        return self.ended("interrupted", delivered=False, error="the proxy was shut down")
 
     def ended(
         self,
@@ -42,6 +60,7 @@ class InFlight:
     ) -> Exchange:
         """The record of this exchange with the backend's reply that its flow holds, if any."""
         response = None if outcome == "refused" else self.flow.response
+        reply, reply_headers = self._reply(response) if response else (b"", ())
         started_at = self.flow.request.timestamp_start
         return Exchange(
             exchange_id=self.exchange_id,
@@ -57,12 +76,15 @@ class InFlight:
             request_headers=self.request_headers,
             request=self.request,
             splices=self.splices,
-            reply_headers=self._recorded(response.headers) if response else (),
-            reply=(response.raw_content or b"") if response else b"",
+            reply_headers=reply_headers,
+            reply=reply,
+            arrivals=self.stream.arrivals if self.stream else (),
             missing=missing,
             delivered=delivered,
             error="; ".join(filter(None, (self.error, error))) or None,
         )
 
-    def _recorded(self, headers: HttpHeaders) -> Headers:
-        return recorded_headers(headers.fields, self.redacted_headers)
+    def _reply(self, response: Response) -> tuple[bytes, Headers]:
+        if self.stream is not None:
+            return self.stream.reply, self.reply_headers
+        return recordable(response.raw_content or b"", self.recorded(response.headers))

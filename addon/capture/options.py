@@ -20,6 +20,7 @@ Durability = Literal["record", "fsync", "batch"]
 OnLogError = Literal["fail", "pass"]
 Moe = Literal["auto", "off", "full"]
 BackendChoice = Literal["auto", "sglang"]
+Streaming = Literal["buffered", "live", "auto"]
 
 DEFAULTS: Mapping[str, tuple[str, str]] = {
     "turnstile_log": ("turnstile-traces", "Directory for trace logs; made if absent."),
@@ -27,7 +28,8 @@ DEFAULTS: Mapping[str, tuple[str, str]] = {
     "turnstile_streaming": (
         "buffered",
         "For a harness that streams: buffered asks the backend without streaming and answers with a stream "
-        "made from the whole reply; auto chooses what captures completely.",
+        "made from the whole reply; live hands the stream on as it comes; auto does so where the backend "
+        "says that the capture will be complete.",
     ),
     "turnstile_moe": (
         "auto",
@@ -54,7 +56,6 @@ DEFAULTS: Mapping[str, tuple[str, str]] = {
 
 NOT_BUILT = {
     ("turnstile_backend", "vllm"),
-    ("turnstile_streaming", "live"),
     ("turnstile_moe", "delta"),
     ("turnstile_token_in", "on"),
 }
@@ -72,6 +73,7 @@ class Settings:
     log_directory: Path
     rotate_bytes: int
     backend: BackendChoice
+    streaming: Streaming
     moe: Moe
     durability: Durability
     on_log_error: OnLogError
@@ -117,7 +119,7 @@ def read_settings(options: OptManager) -> Settings | None:
     found = {name: str(getattr(options, name)) for name in DEFAULTS}
     _refuse_unknown(options.deferred)
     _refuse_streamed_bodies(options.stream_large_bodies)
-    _choice(found, "turnstile_streaming", "buffered", "auto")
+    _refuse_hosts_passed_by(options)
     _choice(found, "turnstile_token_in", "off")
     if found["turnstile_fetch_images"] != "off":
         raise SettingsError(
@@ -128,6 +130,7 @@ def read_settings(options: OptManager) -> Settings | None:
         log_directory=_directory(found),
         rotate_bytes=_positive(found, "turnstile_rotate_mib") << 20,
         backend=cast(BackendChoice, _choice(found, "turnstile_backend", "auto", "sglang")),
+        streaming=cast(Streaming, _choice(found, "turnstile_streaming", "buffered", "live", "auto")),
         moe=cast(Moe, _choice(found, "turnstile_moe", "auto", "off", "full")),
         durability=cast(Durability, _choice(found, "turnstile_durability", "record", "fsync", "batch")),
         on_log_error=cast(OnLogError, _choice(found, "turnstile_on_log_error", "fail", "pass")),
@@ -151,6 +154,13 @@ def _refuse_streamed_bodies(threshold: str | None) -> None:
         raise SettingsError(
             f"stream_large_bodies={threshold!r}: expected it unset, for a streamed body cannot be captured"
         )
+
+
+def _refuse_hosts_passed_by(options: OptManager) -> None:
+    """Connections that mitmproxy passes by are raw bytes to it: no hook sees them."""
+    for name in ("ignore_hosts", "allow_hosts", "tcp_hosts"):
+        if getattr(options, name):
+            raise SettingsError(f"{name} is set: expected it unset, for what it passes by cannot be captured")
 
 
 def _backend_url(modes: list[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from turnstile.addon.capture.options import Durability
 from turnstile.addon.capture.writer_thread import Job, Results, WriterThread
 from turnstile.addon.tracelog.errors import LogWriteError
-from turnstile.addon.tracelog.records import Exchange
+from turnstile.addon.tracelog.records import Entry, Exchange
 from turnstile.addon.tracelog.writer import LogPosition, LogWriter
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Recorder:
     ) -> None:
         self.position: LogPosition = writer.position  # after the last write
         self.failing = False  # the last write failed
-        self.write_errors = 0  # records that are not in the log
+        self.write_errors = 0  # exchanges that are not in the log
         self._log_id, self._numbers = writer.log_id, 0
         self._durability = durability
         self._loop = asyncio.get_running_loop()
@@ -67,10 +67,10 @@ class Recorder:
         elif error := await self._done(Job(exchange, size_bytes, awaited=True)):
             raise LogWriteError(str(error)) from error
 
-    def record_at_once(self, exchange: Exchange) -> None:
-        """Queues the record whatever the bounds; for when the proxy stops and cannot wait."""
+    def record_at_once(self, record: Entry) -> None:
+        """Queues the record whatever the bounds, and does not wait."""
         self._hold(0)
-        self._thread.put(Job(exchange))
+        self._thread.put(Job(record))
 
     def set_backend(self, facts: Mapping[str, Any]) -> None:
         """What answers the exchanges recorded from now on."""
@@ -127,6 +127,7 @@ class Recorder:
         self.position = position
         for job, error in results:
             if job.record is not None:
+                self.write_errors += error is not None and isinstance(job.record, Exchange)
                 self._note(error)
                 self._release(job.size_bytes)
             waiter = self._waiters.pop(job, None)
@@ -135,11 +136,9 @@ class Recorder:
 
     def _note(self, error: Exception | None) -> None:
         """Keeps `failing`; says the first failure of a row, and its end."""
-        if error is not None:
-            self.write_errors += 1
-            if not self.failing:
-                logger.error("turnstile: CANNOT RECORD (said once until a write succeeds): %s", error)
-        elif self.failing:
+        if error is not None and not self.failing:
+            logger.error("turnstile: CANNOT RECORD (said once until a write succeeds): %s", error)
+        elif error is None and self.failing:
             logger.warning(
                 "turnstile: recording again; exchanges that are not in the log: %d", self.write_errors
             )

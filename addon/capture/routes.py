@@ -54,7 +54,7 @@ def find_route(
     Ids in the URL win over those of the headers. Raises RouteError for an id that is not 1 to 128 of
     [A-Za-z0-9._:-].
     """
-    path, mark, query = target.partition("?")
+    path, mark, query = target.partition("#")[0].partition("?")  # a fragment is no part of what is asked
     group_id = DEFAULT_GROUP if group_header is None else _checked("group", group_header)
     rollout_id = None if rollout_header is None else _checked("rollout", rollout_header)
     segments = path.split("/")
@@ -89,10 +89,10 @@ def _begins_with(segments: list[str], word: str) -> bool:
 
 def _named(what: str, segments: list[str]) -> tuple[str, list[str]]:
     """The id in `segments`, which begin with the word `what`, and the segments after it."""
-    _, *rest = (at for at, segment in enumerate(segments) if segment)
-    if not rest:
+    at = next(at for at, segment in enumerate(segments) if segment) + 1
+    if at == len(segments) or not segments[at]:
         raise RouteError(f"no {what} id after /{what}/: expected {_EXPECTED}")
-    return _checked(what, unquote(segments[rest[0]])), segments[rest[0] + 1 :]
+    return _checked(what, unquote(segments[at])), segments[at + 1 :]
 
 
 def _checked(what: str, found: str) -> str:

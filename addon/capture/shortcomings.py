@@ -20,6 +20,31 @@ def note_missing(session: Session, missing: Collection[str]) -> None:
     say_once(session, f"replies lack {', '.join(missing)}: {what_to_do(missing, session.backend.known)}")
 
 
+def note_missing_in_stream(session: Session, missing: Collection[str]) -> None:
+    """The same of a stream that was handed on as it came."""
+    session.counters.incomplete += 1
+    session.counters.missing.update(missing)
+    what_to_do = (
+        "start SGLang with --reasoning-parser or --tool-call-parser, or set turnstile_streaming=buffered"
+    )
+    say_once(session, f"live streams lack {', '.join(missing)}: {what_to_do}")
+
+
+def note_streamed_by_others(session: Session) -> str:
+    """Says once that replies pass unseen; returns what the record shall say."""
+    problem = "another script of mitmproxy streamed the reply, so that its body was not seen"
+    say_once(session, problem)
+    return problem
+
+
+def note_buffered(session: Session, why: str) -> None:
+    """Says once that streams are made of whole replies although the user asked for live ones."""
+    problem = f"streams are buffered: {why}"
+    if problem not in session.said:
+        session.said.add(problem)
+        logger.warning("turnstile: %s", problem)
+
+
 def note_uncaptured(session: Session, endpoint: str) -> None:
     """Counts a generation that passes by uncaptured; the first of an endpoint is said loudly."""
     session.counters.uncaptured[endpoint] += 1
@@ -51,11 +76,14 @@ def what_to_do(missing: Collection[str], facts: BackendFacts | None) -> str:
 
 
 def note_own_error(session: Session, doing: str, error: Exception) -> str:
-    """Counts an exception in Turnstile's own code and says where it was; returns what the record shall say.
+    """Counts an exception in Turnstile's own code, says once where it was; gives what the record shall say.
 
     Never the exception's text, which may hold a part of a body.
     """
     session.counters.own_errors += 1
     name, at = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
-    logger.error("turnstile: OWN ERROR while %s: %s at %s:%s", doing, name, at.filename, at.lineno)
+    problem = f"OWN ERROR while {doing}: {name} at {at.filename}:{at.lineno}"
+    if problem not in session.said:
+        session.said.add(problem)
+        logger.error("turnstile: %s", problem)
     return f"Turnstile failed while {doing}: {name}"

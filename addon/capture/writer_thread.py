@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from turnstile.addon.capture.options import Durability
-from turnstile.addon.tracelog.records import Exchange
+from turnstile.addon.tracelog.records import Entry
 from turnstile.addon.tracelog.writer import LogPosition, LogWriter
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ WINDOW_BYTES = 8 << 20  # so many are written at once, however young
 class Job:
     """One thing to do: write a record, note a backend, or only be acknowledged."""
 
-    record: Exchange | None = None
+    record: Entry | None = None
     size_bytes: int = 0
     backend: Mapping[str, Any] | None = None
     awaited: bool = False  # somebody waits: nothing is gathered after it
@@ -102,22 +102,12 @@ class WriterThread:
         error = self._write(jobs)
         if error is not None and len(jobs) > 1:
             # One record may be at fault; the others shall not be lost with it.
-            results = [(job, self._write([job])) for job in jobs]
-        else:
-            results = [(job, error) for job in jobs]
-        unsynced = self._sync() if self._durability == "fsync" else None
-        return [(job, error or unsynced) for job, error in results]
+            return [(job, self._write([job])) for job in jobs]
+        return [(job, error) for job in jobs]
 
     def _write(self, jobs: Sequence[Job]) -> Exception | None:
         try:
             self._writer.write([job.record for job in jobs if job.record is not None])
-        except Exception as error:
-            return error
-        return None
-
-    def _sync(self) -> Exception | None:
-        try:
-            self._writer.sync()
         except Exception as error:
             return error
         return None

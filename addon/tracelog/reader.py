@@ -89,7 +89,12 @@ class LogReader:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the exchanges kept in memory for those that rest on them; they can be read again."""
         self._cache.clear()
+        self._cached_bytes = 0
 
     @property
     def groups(self) -> list[str]:

@@ -35,15 +35,19 @@ class LogPosition:
 class LogWriter:
     """Appends records to `<start>-<log id>-<part>.tslog` in `directory`, which is made if absent.
 
-    `program` says who writes, with versions. A file that has reached `rotate_bytes` is closed and the
-    next part begun. Raises LogWriteError when the directory cannot take a file.
+    `program` says who writes, with versions. With `fsync` a write is on the disk when it returns. A file that
+    has reached `rotate_bytes` is closed and the next part begun. Raises LogWriteError when the directory
+    cannot take a file.
     """
 
-    def __init__(self, directory: Path, *, program: str, rotate_bytes: int = ROTATE_BYTES) -> None:
+    def __init__(
+        self, directory: Path, *, program: str, rotate_bytes: int = ROTATE_BYTES, fsync: bool = False
+    ) -> None:
         self.log_id = secrets.token_hex(8)
         self._directory = directory
         self._program = program
         self._rotate_bytes = rotate_bytes
+        self._fsync = fsync
         self._backend: Mapping[str, Any] | None = None
         self._backend_written = True  # in this file, if there is one to write
         self._index, self._bases = Index(), Bases()
@@ -66,7 +70,7 @@ class LogWriter:
         self._backend_written = False
 
     def write(self, records: Sequence[Entry]) -> None:
-        """Appends the records in order; they are with the operating system when this returns.
+        """Appends the records in order; the operating system has them, or the disk, when this returns.
 
         Raises LogWriteError; then none of them is in the log, and a later call may succeed.
         """
@@ -80,37 +84,12 @@ class LogWriter:
                 chunks += self._encoded(record)
             self._append(b"".join(chunks))
         except BaseException as error:
-            self.take_back(start)
+            self._take_back(start)
             if isinstance(error, OSError):
                 raise LogWriteError(
                     f"{self._path}: cannot append {len(records)} record(s): {error}"
                 ) from error
             raise
-
-    def take_back(self, offset: int) -> None:
-        """Forgets what was written since the log was `offset` bytes long, and cuts the file there.
-
-        A file that cannot be cut is given up as it is: it reads up to its last whole record.
-        """
-        if self._file is None:
-            return
-        try:
-            os.ftruncate(self._file, offset)
-        except OSError:
-            self._give_up()
-        self._offset = offset
-        self._bases.clear()
-        self._index.cut(offset)
-        # said once more, in case its record is among those taken back
-        self._backend_written = self._backend is None
-
-    def sync(self) -> None:
-        """Puts everything written so far on the disk."""
-        if self._file is not None:
-            try:
-                os.fsync(self._file)
-            except OSError as error:
-                raise LogWriteError(f"{self._path}: fsync: {error}") from error
 
     def close(self) -> None:
         """Ends the file with its index; a later `write` begins the next part."""
@@ -191,6 +170,24 @@ class LogWriter:
     def _append(self, data: bytes) -> None:
         assert self._file is not None
         _write_all(self._file, data)
+        if self._fsync:
+            os.fsync(self._file)
+
+    def _take_back(self, offset: int) -> None:
+        """Forgets what was written since the log was `offset` bytes long, and cuts the file there.
+
+        A file that cannot be cut is given up as it is: it reads up to its last whole record.
+        """
+        assert self._file is not None
+        try:
+            os.ftruncate(self._file, offset)
+        except OSError:
+            self._give_up()
+        self._offset = offset
+        self._bases.clear()
+        self._index.cut(offset)
+        # said once more, in case its record is among those taken back
+        self._backend_written = self._backend is None
 
     def _check_file(self) -> None:
         """Raises LogWriteError when somebody deleted or changed the file; the next write begins another."""

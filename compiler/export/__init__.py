@@ -49,9 +49,7 @@ def format_named(name: str | None, output: Path) -> Format:
     name = name or by_suffix.get(output.suffix)
     if name is None:
         suffixes = " or ".join(by_suffix)
-        raise UnknownFormat(
-            f"the name {output.name} tells no format: end it in {suffixes}, or name the format"
-        )
+        raise UnknownFormat(f"the name {output.name} tells no format: end it in {suffixes}, or give --format")
     if name not in FORMATS:
         raise UnknownFormat(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
     return _module(name)

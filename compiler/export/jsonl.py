@@ -41,10 +41,12 @@ def read(path: Path) -> Iterator[TrainingSequence]:
         for number, line in enumerate(file, 1):
             try:
                 sequence = from_record(loads(line).value)
-            except (ValueError, KeyError, TypeError) as error:
+            except KeyError as error:
                 raise SequenceFileError(
-                    f"{path}: line {number} is no training sequence: {error!r}"
+                    f"{path}: line {number} is no training sequence: it has no {error.args[0]}"
                 ) from error
+            except (ValueError, TypeError) as error:
+                raise SequenceFileError(f"{path}: line {number} is no training sequence: {error}") from error
             yield sequence
 
 

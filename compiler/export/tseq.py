@@ -1,8 +1,9 @@
 """The `.tseq` file: a zstd frame of msgpack maps, a header and then one a sequence.
 
 The header is {"format": "turnstile sequences", "version": 1}. A sequence has the fields of the JSONL line;
-an array is {"dtype": "<i4" or "<f8", "shape": [...], "data": its bytes, little-endian, C order}. Integers
-beyond 64 bits are msgpack extension 1, in decimal.
+`tokens` and `logprobs` are arrays: {"dtype": "<i4" or "<f8", "shape": [...], "data": its bytes,
+little-endian, C order}. A map like that anywhere else is what a harness sent. Integers beyond 64 bits are
+msgpack extension 1, in decimal.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ VERSION = 1
 _NAME = "turnstile sequences"
 _LEVEL = 3
 _BIG_INTEGER = 1
+_ARRAYS = ("tokens", "logprobs")
 _DTYPES = {np.dtype(np.int32): "<i4", np.dtype(np.float64): "<f8"}
 
 
@@ -58,7 +60,7 @@ def read(path: Path) -> Iterator[TrainingSequence]:
             maps = _maps(file)
             _check_header(next(maps, None), path)
             for item in maps:
-                yield from_record(item)
+                yield from_record(item | {name: _array(item[name]) for name in _ARRAYS})
                 count += 1
         except (ValueError, KeyError, TypeError, zstandard.ZstdError, msgpack.UnpackException) as error:
             raise SequenceFileError(
@@ -67,9 +69,7 @@ def read(path: Path) -> Iterator[TrainingSequence]:
 
 
 def _maps(file: BinaryIO) -> Iterator[Any]:
-    unpacker = msgpack.Unpacker(
-        max_buffer_size=0, object_hook=_as_array, ext_hook=_as_integer, unicode_errors="surrogatepass"
-    )
+    unpacker = msgpack.Unpacker(max_buffer_size=0, ext_hook=_as_integer, unicode_errors="surrogatepass")
     stream = zstandard.ZstdDecompressor().decompressobj()
     while chunk := file.read(1 << 16):
         if stream.eof:
@@ -96,9 +96,9 @@ def _packable(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} has no place in a sequence")
 
 
-def _as_array(item: dict[str, Any]) -> Any:
-    if item.keys() != {"dtype", "shape", "data"}:
-        return item
+def _array(item: Any) -> Any:
+    if not isinstance(item, dict):
+        raise TypeError(f"found a {type(item).__name__}, expected an array")
     array = np.frombuffer(item["data"], item["dtype"]).reshape(item["shape"])
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 

@@ -100,7 +100,7 @@ def test_a_suffix_without_a_format_is_a_usage_error(log: Path, tmp_path: Path) -
     result = compile_(log, "-o", tmp_path / "out.txt")
     assert result.exit_code == 2
     assert (
-        "Error: the name out.txt tells no format: end it in .jsonl or .tseq, or name the format"
+        "Error: the name out.txt tells no format: end it in .jsonl or .tseq, or give --format"
         in result.stderr
     )
 
@@ -121,7 +121,7 @@ def test_a_policy_can_be_chosen(log: Path, tmp_path: Path) -> None:
 def test_sequences_that_are_too_long_are_left_out(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     assert compile_(log, "-o", output, "--max-tokens", "4").exit_code == 0
-    assert (tokens(output), findings(output)) == ([[1, 2, 7, 8]], ["token_type", "too_long"])
+    assert (tokens(output), findings(output)) == ([[1, 2, 7, 8]], ["token_type", "too_long", "too_long"])
 
 
 def test_strict_tells_by_its_exit_code_that_something_was_left_out(log: Path, tmp_path: Path) -> None:
@@ -157,6 +157,48 @@ def test_an_output_that_cannot_be_meant_is_a_usage_error(
     result = compile_(log, "-o", output, "--format", "jsonl")
     assert (result.exit_code, message in result.stderr) == (2, True)
     assert log.read_bytes() == before
+
+
+def test_only_regular_files_are_written_over(log: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "own.log").write_bytes(log.read_bytes())
+    (tmp_path / "link.jsonl").symlink_to("pipe.jsonl")
+    for name, message in (
+        ("pipe.jsonl", "is no regular file"),
+        ("link.jsonl", "is no regular file"),
+        ("own.log", "is one of the logs to read"),
+    ):
+        result = compile_(tmp_path / "own.log", "-o", tmp_path / name, "--format", "jsonl")
+        assert (result.exit_code, message in result.stderr) == (2, True)
+    assert (tmp_path / "pipe.jsonl").is_fifo()
+    assert (tmp_path / "own.log").read_bytes() == log.read_bytes()
+
+
+def test_findings_never_take_the_place_of_an_input(log: Path, tmp_path: Path) -> None:
+    own = tmp_path / "out.jsonl.findings.jsonl"
+    own.write_bytes(log.read_bytes())
+    result = compile_(own, "-o", tmp_path / "out.jsonl")
+    assert (result.exit_code, "is one of the logs to read" in result.stderr) == (2, True)
+    assert own.read_bytes() == log.read_bytes()
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_written(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "link.jsonl", tmp_path / "there" / "out.jsonl"
+    link.symlink_to(target)
+    for _ in "no target yet", "a target":
+        assert compile_(log, "-o", link).exit_code == 0
+        assert (link.is_symlink(), tokens(target)) == (True, [[1, 2, 3, 4, 5], [1, 2, 7, 8]])
+    assert findings(link) == ["token_type"]
+    assert [path.name for path in target.parent.iterdir()] == ["out.jsonl"]
+
+
+def test_files_that_are_no_logs_are_findings_beside_the_others(log: Path, tmp_path: Path) -> None:
+    (log.parent / "zeros.tslog").write_bytes(bytes(4096))
+    output = tmp_path / "out.jsonl"
+    assert compile_(log.parent, "-o", output).exit_code == 0
+    assert findings(output) == ["log_corrupt", "token_type"]
+    assert compile_(log.parent / "zeros.tslog", "-o", output).exit_code == 3
 
 
 def test_a_group_that_is_not_there_leaves_the_output_as_it_was(log: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.exchanges import exchange
@@ -105,3 +106,16 @@ def test_what_is_whole_of_a_torn_log_is_shown_with_a_warning(tmp_path: Path) -> 
 
 def test_what_is_no_log_exits_with_3(tmp_path: Path) -> None:
     assert show(tmp_path / "absent").exit_code == 3
+
+
+@pytest.mark.parametrize(("content", "kind"), [(bytes(4096), "log_corrupt"), (b"TSLOG", "log_torn")])
+def test_a_file_that_is_no_log_is_passed_over_with_a_warning(
+    tmp_path: Path, content: bytes, kind: str
+) -> None:
+    write_log(tmp_path, exchange(1))
+    other = tmp_path / "0.tslog"
+    other.write_bytes(content)
+    result = show(tmp_path)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
+    assert result.stderr.startswith(f"Warning: {other}: {kind}: the file ")
+    assert show(other).exit_code == 3

@@ -35,3 +35,10 @@ def test_what_is_neither_log_nor_output_exits_with_3(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("notes")
     assert run("verify", tmp_path / "notes.txt").exit_code == 3
     assert run("verify", tmp_path / "absent.tslog").exit_code == 3
+
+
+def test_a_file_that_is_no_log_fails_and_is_named(tmp_path: Path) -> None:
+    write_log(tmp_path, answered(1, [1, 2], [3]))
+    (tmp_path / "0.tslog").write_bytes(bytes(4096))
+    result = run("verify", tmp_path)
+    assert (result.exit_code, str(tmp_path / "0.tslog") in result.stderr) == (1, True)

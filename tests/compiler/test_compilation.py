@@ -11,7 +11,7 @@ def test_logs_become_sequences_and_findings(tmp_path: Path) -> None:
     write_log(
         tmp_path, answered(1, [1], [2]), answered(2, [1, 2, 3], [4]), answered(3, [1, 2.5], [4], group_id="h")
     )
-    compilation = compile_logs([str(tmp_path)])
+    compilation = compile_logs(str(tmp_path))
     assert [sequence.tokens.tolist() for sequence in compilation] == [[1, 2, 3, 4]]
     assert (len(compilation), compilation[0], compilation[:]) == (
         1,

@@ -11,6 +11,7 @@ from turnstile.compiler.logprobs import logprobs_of
 
 PLACE = Place("e1", 0, "a.tslog", 64)
 CONTRADICTION = "the logprob of sampled id 1 is -2.0 in a, -3.0 in b; they cannot both be right"
+UNPLACED = "nothing tells which of them belong together"
 NONE_VALID = (
     "the logprob of sampled id 0 is null in a, expected a finite number not above 0, "
     "and those of 1 more are none either"
@@ -70,8 +71,12 @@ def test_a_logprob_unknown_to_one_source_is_unknown() -> None:
     [
         ({}, "missing_logprobs", "2 sampled ids and not one logprob"),
         ({"a": []}, "missing_logprobs", "2 sampled ids and not one logprob"),
-        ({"a": [-1.0]}, "logprob_count_mismatch", "2 sampled ids, 1 logprobs in a"),
-        ({"a": [-1.0, -1.0], "b": [-1.0] * 3}, "logprob_count_mismatch", "2 sampled ids, 3 logprobs in b"),
+        ({"a": [-1.0]}, "logprob_count_mismatch", "2 sampled ids, 1 logprobs in a; " + UNPLACED),
+        (
+            {"a": [-1.0, -1.0], "b": [-1.0] * 3},
+            "logprob_count_mismatch",
+            "2 sampled ids, 3 logprobs in b; " + UNPLACED,
+        ),
         ({"a": [-1.0, -2.0], "b": [-1.0, -3.0]}, "logprob_invalid", CONTRADICTION),
         ({"a": [None, None]}, "logprob_invalid", NONE_VALID),
     ],

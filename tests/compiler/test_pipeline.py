@@ -1,5 +1,6 @@
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -9,12 +10,24 @@ from hypothesis import strategies as st
 
 from tests.support.chat import completion
 from tests.support.exchanges import exchange
-from tests.support.logs import answered, answered_choice, replied, write_log
+from tests.support.logs import (
+    answered,
+    answered_choice,
+    replied,
+    stream_events,
+    streamed,
+    weight_reading,
+    write_log,
+)
 from turnstile.addon.tracelog.records import Exchange, Reward
 from turnstile.compiler.errors import UnknownPolicy
+from turnstile.compiler.export import format_named, read_sequences
+from turnstile.compiler.output import write_compilation
 from turnstile.compiler.pipeline import Options, compile_groups
+from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.sequence import TrainingSequence
+from turnstile.compiler.verify import verify
 
 STRICT = Options()
 Compiled = tuple[list[TrainingSequence], list[tuple[str, str, str | None]]]
@@ -103,6 +116,42 @@ def test_an_empty_abort_is_reported_and_its_retry_compiled(tmp_path: Path) -> No
     sequences, findings = compiled(tmp_path)
     assert [shape(sequence) for sequence in sequences] == [([1, 2, 4], "-2 T1")]
     assert findings == [("aborted", "warning", aborted.exchange_id)]
+
+
+def test_streams_merge_with_whole_answers_and_their_versions_were_read_apart(tmp_path: Path) -> None:
+    write_log(
+        tmp_path,
+        weight_reading("step-1", 1000.0),
+        streamed(1, stream_events([1, 2], [3, 4])),
+        weight_reading("step-1", 1001.75),
+        answered(2, [1, 2, 3, 4, 5], [6]),
+        streamed(3, stream_events([1, 2, 3, 4, 5, 6, 7], [8])),
+        weight_reading("step-2", 1003.75),
+    )
+    (sequence,), findings = compiled(tmp_path)
+    assert shape(sequence) == ([1, 2, 3, 4, 5, 6, 7, 8], "-2 T2 -1 T1 -1 T1")
+    assert sequence.logprobs.tolist() == [0.0, 0.0, -0.125, -0.25, 0.0, -0.125, 0.0, -0.125]
+    assert sequence.weight_versions == ((0, ""), (4, "step-1"), (6, ""))
+    assert sequence.metadata == {"weight_version_read": [[0, "step-1"], [4, ""]]}
+    assert findings == [("weight_version_moved", "warning", exchange(3).exchange_id)]
+
+
+def test_streams_cut_off_are_left_out_and_their_retries_compiled(tmp_path: Path) -> None:
+    whole = stream_events([1, 2], [3, 4])
+    write_log(
+        tmp_path,
+        streamed(1, whole[:3]),
+        streamed(2, whole[:3], outcome="client_left"),
+        streamed(3, whole[:3], outcome="backend_failed"),
+        streamed(4, whole),
+    )
+    sequences, findings = compiled(tmp_path)
+    assert [shape(sequence) for sequence in sequences] == [([1, 2, 3, 4], "-2 T2")]
+    assert findings == [
+        ("truncated_stream", "error", exchange(1).exchange_id),
+        ("undelivered", "error", exchange(2).exchange_id),
+        ("upstream_error", "error", exchange(3).exchange_id),
+    ]
 
 
 def test_an_answer_resent_and_spelled_otherwise_names_its_cause(tmp_path: Path) -> None:
@@ -232,3 +281,58 @@ def test_every_sampled_token_is_trained_once_whatever_the_order_on_disk(
 def _sampled(recorded: list[Exchange]) -> list[list[Any]]:
     replies = [orjson.loads(exchange.reply) for exchange in recorded]
     return [reply["choices"][0]["meta_info"]["output_token_logprobs"] for reply in replies]
+
+
+def test_choices_in_any_order_and_malformed_calls_spoil_nothing(tmp_path: Path) -> None:
+    reply = completion(answered_choice(1, [1, 2, 3], [7]), answered_choice(0, [1, 2, 3], [8]))
+    odd = answered_choice(0, [1], [2], message={"tool_calls": True})
+    write_log(
+        tmp_path, replied(1, reply), replied(2, completion(odd)), answered(3, [4, 5], [6], group_id="h")
+    )
+    assert sorted(shapes(tmp_path)) == [
+        ([1, 2], "-1 T1"),
+        ([1, 2, 3, 7], "-3 T1"),
+        ([1, 2, 3, 8], "-3 T1"),
+        ([4, 5, 6], "-2 T1"),
+    ]
+
+
+TOKENS = st.lists(st.integers(1, 2), min_size=1, max_size=4)
+
+
+@st.composite
+def random_groups(draw: st.DrawFn) -> list[Exchange]:
+    """Calls that go on with, resample or rewrite earlier ones; choices come in any order."""
+    exchanges, known = list[Exchange](), [[1]]
+    for number in range(1, draw(st.integers(1, 7)) + 1):
+        start = draw(st.sampled_from(known))
+        prompt = start[: draw(st.integers(1, len(start)))] + draw(st.lists(st.integers(1, 2), max_size=2))
+        choices = []
+        for index in draw(st.sampled_from([[0], [0, 1], [1, 0]])):
+            sampled, version = draw(TOKENS), draw(st.sampled_from(["7", "8"]))
+            spans = [{"version": version, "start": 0, "end": len(sampled)}]
+            told = {
+                "weight_version": version,
+                "weight_versions": spans,
+                "cached_tokens": draw(st.integers(-1, 9)),
+            }
+            choices.append(answered_choice(index, prompt, sampled, meta_info=told))
+            known.append(prompt + sampled)
+        reply = completion(*choices, metadata=None)
+        rollout_id, delivered = draw(st.sampled_from([None, "a", "b"])), draw(st.booleans())
+        exchanges.append(replied(number, reply, rollout_id=rollout_id, delivered=delivered))
+    return exchanges
+
+
+@settings(max_examples=50)
+@given(random_groups(), st.sampled_from([".jsonl", ".tseq"]), st.sampled_from(list(POLICIES)))
+def test_whatever_is_recorded_compiles_to_what_verify_holds_true(
+    exchanges: list[Exchange], suffix: str, policy: str
+) -> None:
+    with TemporaryDirectory() as folder:
+        log, output = write_log(Path(folder), *exchanges), Path(folder, "out" + suffix)
+        with Replay([log]) as replay:
+            write_compilation(replay, output, format_named(None, output), Options(policy), lambda _: None)
+        choices = sum(exchange_.reply.count(b'"index"') for exchange_ in exchanges)
+        assert verify([log, output]).exchanges == len(exchanges)
+        assert sum(len(each.exchanges) for each in read_sequences(output)) == choices

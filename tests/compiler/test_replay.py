@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.exchanges import exchange
-from tests.support.logs import FACTS, write_log
+from tests.support.logs import FACTS, weight_reading, write_log
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
 from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.addon.tracelog.writer import LogWriter
 from turnstile.compiler import replay as replay_module
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.replay import Replay
@@ -146,6 +147,40 @@ def test_a_log_that_never_got_its_header_is_torn(tmp_path: Path) -> None:
     assert (finding.kind, finding.log, finding.offset) == ("log_torn", "empty.tslog", 0)
 
 
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [(b"notes" * 50, "log_corrupt"), (bytes(4096), "log_corrupt"), (b"TSLOG", "log_torn"), (b"", "log_torn")],
+)
+def test_a_file_that_is_no_log_spoils_no_other(tmp_path: Path, content: bytes, kind: str) -> None:
+    write_log(tmp_path, exchange(1))
+    other = tmp_path / "other.tslog"
+    other.write_bytes(content)
+    assert replayed(tmp_path) == {"g": [exchange(1).exchange_id]}
+    with Replay([tmp_path]) as replay:
+        assert [(finding.kind, finding.severity, finding.log) for finding in replay.findings] == [
+            (kind, "error", other.name)
+        ]
+    with pytest.raises((LogFormatError, LogCorruptError)):
+        Replay([other])
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_of_several_copies_of_an_exchange_a_whole_one_is_read(tmp_path: Path, damaged: int) -> None:
+    image = base64.b64encode(bytes(range(256)) * 20)
+    path = write_log(tmp_path / "0", exchange(1, request=b'{"url":"data:image/png;base64,%b"}' % image))
+    copy = tmp_path / "1" / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(path.read_bytes())
+    damage((path, copy)[damaged], offsets(path)[0] - 1)
+    with Replay([tmp_path]) as replay:
+        found = [
+            (item.kind, item.severity) if isinstance(item, Finding) else item.exchange.exchange_id
+            for item in replay.exchanges_of("g")
+        ]
+    whole, first = exchange(1).exchange_id, ("log_corrupt", "warning")
+    assert found == ([first, whole] if damaged == 0 else [whole, ("duplicate_exchange", "warning")])
+
+
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.tslog").write_text("no log")
     for path in (tmp_path, tmp_path / "absent"):
@@ -163,6 +198,32 @@ def test_few_logs_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "own2": [exchange(5).exchange_id],
         "own3": [exchange(6).exchange_id],
     }
+
+
+def test_an_exchange_comes_with_the_versions_read_around_it_by_its_own_proxy(tmp_path: Path) -> None:
+    write_log(tmp_path / "one", weight_reading("7", 0), exchange(1, started_at=1.0), weight_reading("7", 9))
+    write_log(
+        tmp_path / "two",
+        weight_reading("8", 0),
+        exchange(2, started_at=2.0),
+        weight_reading("9", 9),
+        exchange(3),
+    )
+    with Replay([tmp_path], ["g"]) as replay:
+        found = [item.versions_read for item in replay.exchanges_of("g") if not isinstance(item, Finding)]
+    assert found == [("7",), ("8", "9"), ()]
+
+
+def test_the_parts_of_a_log_share_their_readings(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    writer.write([weight_reading("7", 0)])
+    writer.close()
+    writer.write([exchange(1), weight_reading("7", 9999)])
+    writer.close()
+    assert len(list(tmp_path.iterdir())) == 2
+    with Replay([tmp_path]) as replay:
+        found = [item.versions_read for item in replay.exchanges_of("g") if not isinstance(item, Finding)]
+    assert found == [("7",)]
 
 
 def test_rewards_come_in_the_order_in_which_they_were_posted(tmp_path: Path) -> None:

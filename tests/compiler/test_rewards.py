@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,15 @@ def rewarded(*rewards: Reward, on: TrainingSequence | None = None) -> tuple[floa
 
 def test_a_reward_comes_with_its_metadata() -> None:
     assert rewarded(reward(1.0, "r", tests_passed=3)) == (1.0, {"tests_passed": 3})
+
+
+def test_a_reward_leaves_what_the_sequence_says_of_itself() -> None:
+    said = replace(sequence(), metadata={"weight_version_read": [[0, "7"]]})
+    assert rewarded(reward(1.0, tests_passed=3), on=said) == (
+        1.0,
+        {"weight_version_read": [[0, "7"]], "tests_passed": 3},
+    )
+    assert rewarded(on=said) == (None, {"weight_version_read": [[0, "7"]]})
 
 
 def test_the_most_specific_reward_counts() -> None:

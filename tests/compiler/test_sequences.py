@@ -54,6 +54,17 @@ def versions(*turns: Turn) -> tuple[tuple[int, str], ...]:
     return sequence.weight_versions
 
 
+def test_versions_that_were_read_apart_from_the_answers_stand_in_the_metadata() -> None:
+    (sequence,) = compiled(
+        turn(1, [1], [2], version_read="7"),
+        turn(2, [1, 2, 3], [4], version_read="7"),
+        turn(3, [1, 2, 3, 4, 5], [6], weight_spans=((0, "8"),)),
+        turn(4, [1, 2, 3, 4, 5, 6, 7], [8], version_read="9"),
+    )
+    assert sequence.metadata == {"weight_version_read": [[0, "7"], [4, ""], [6, "9"]]}
+    assert sequence.weight_versions == ((0, ""), (4, "8"), (6, ""))
+
+
 def test_a_turn_gives_its_version_to_its_context_and_its_sampled_ids() -> None:
     first = turn(1, [1, 2], [3], weight_spans=((0, "7"),))
     assert versions(first) == ((0, "7"),)
@@ -102,6 +113,19 @@ def test_the_forests_parent_stays_where_it_shares_more() -> None:
     causes = [Explanation("new_prompt", None)] * 2 + [Explanation("retokenized", about)]
     _, _, split = compiled(about, parent, turn(3, [1, 2, 3, 9], [6]), explanations=causes)
     assert split.parent == Parent("e2.0", 3, "retokenized")
+
+
+def test_the_turn_that_explains_a_split_names_the_parent_where_it_shares_more() -> None:
+    own, other = turn(1, [1, 50], [52], rollout_id="a"), turn(2, [1, 2, 3], [5], rollout_id="b")
+    causes = [Explanation("new_prompt", None)] * 2 + [Explanation("sibling", other)]
+    sample = turn(3, [1, 2, 3], [6], rollout_id="a")
+    assert compiled(own, other, sample, explanations=causes)[2].parent == Parent("e2.0", 3, "sibling")
+
+
+def test_what_two_sequences_share_counts_to_their_ends() -> None:
+    turns = turn(1, [1], [2]), turn(2, [1], [2]), turn(3, [1, 2, 3], [4]), turn(4, [1, 2, 3], [5])
+    assert [each.tokens.tolist() for each in compiled(*turns)] == [[1, 2, 3, 5], [1, 2, 3, 4]]
+    assert compiled(*turns)[1].parent == Parent("e1.0", 3, "history_rewritten")
 
 
 def test_a_prompt_that_shares_nothing_has_no_parent() -> None:

@@ -1,7 +1,11 @@
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.support.turns import turn
 from turnstile.compiler.forest import TrajectoryForest
+from turnstile.compiler.policies import PerRequest
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
 from turnstile.compiler.turn import Turn
 
@@ -105,3 +109,63 @@ def test_after_a_retraction_nothing_is_known_of_the_cache() -> None:
 
 def test_an_unknown_number_of_retractions_accuses_nobody() -> None:
     assert stale(versioned(1, [1, 2], [3, 4], "v1", "v2", retractions=None)) == set()
+
+
+def test_a_prefix_that_another_rollout_computed_is_stale_whatever_the_parent() -> None:
+    first = versioned(1, [1, 2, 3, 4, 5], [6], "v1", rollout_id="a")
+    other = versioned(2, [1, 50], [51], "v2", rollout_id="b")
+    reader = versioned(3, [1, 2, 3, 4, 5], [7], "v2", cached=4, rollout_id="b")
+    assert stale(first, other, reader) == {2}
+
+
+def test_turns_that_were_not_merged_read_each_others_cache() -> None:
+    merger = PerRequest()
+    for added in FIRST, versioned(2, [1, 2, 3, 4], [5], "v2", cached=1):
+        merger.add(added)
+    assert sequences_with_stale_cache(merger.sequences) == {1}
+
+
+def test_choices_count_in_the_order_of_their_numbers_however_they_came() -> None:
+    one, other = versioned(1, [1, 2], [3], "v1", choice=1), versioned(1, [1, 2], [4], "v1")
+    assert stale(one, other, versioned(2, [1, 2, 4, 5], [6], "v2", cached=3)) == {1}
+
+
+@given(st.data())
+def test_what_is_remembered_is_what_a_table_of_all_prefixes_says(data: st.DataObject) -> None:
+    token, versions = st.integers(1, 2), st.sampled_from(["v1", "v2"])
+    turns = [
+        versioned(
+            number,
+            data.draw(st.lists(token, min_size=1, max_size=6)),
+            data.draw(st.lists(token, min_size=1, max_size=2)),
+            data.draw(versions),
+            cached=data.draw(st.none() | st.integers(0, 6)),
+        )
+        for number in range(data.draw(st.integers(1, 8)))
+    ]
+    merger = PerRequest()
+    for added in turns:
+        merger.add(added)
+    assert sequences_with_stale_cache(merger.sequences) == stale_by_table(turns)
+
+
+def stale_by_table(turns: list[Turn]) -> set[int]:
+    computed: dict[tuple[int, ...], str] = {}  # by the tokens up to the one in question; "" is unknown
+    found = set()
+    for index, each in enumerate(turns):
+        tokens, ((_, version),) = [*each.prompt_ids.tolist(), *each.sampled_ids.tolist()], each.weight_spans
+        for end in range(1, len(tokens) + 1):
+            prefix = tuple(tokens[:end])
+            before, is_cached = (
+                computed.get(prefix),
+                each.cached_tokens is not None and end <= each.cached_tokens,
+            )
+            if is_cached and end <= len(each.prompt_ids) and before not in (None, "", version):
+                found.add(index)
+            if is_cached:
+                computed[prefix] = before or ""
+            elif each.cached_tokens is None and before not in (None, version):
+                computed[prefix] = ""
+            else:
+                computed[prefix] = version
+    return found

@@ -5,8 +5,9 @@ import pytest
 
 from tests.support.chat import choice, compact, completion
 from tests.support.exchanges import exchange
-from tests.support.logs import answered, answered_choice, replied
+from tests.support.logs import answered, answered_choice, replied, stream_events, streamed
 from turnstile.addon.tracelog.records import Exchange, Splice
+from turnstile.compiler import turns as turns_module
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.turn import Turn, Wording
 from turnstile.compiler.turns import ExchangeTurns, Texts, turns_of
@@ -15,8 +16,8 @@ from turnstile.compiler.wording import Conversation, reply_digest
 USER = {"role": "user", "content": "Count."}
 
 
-def read(recorded: Exchange) -> ExchangeTurns:
-    return turns_of(recorded, "a.tslog", 64, Texts())
+def read(recorded: Exchange, versions_read: tuple[str, ...] = ()) -> ExchangeTurns:
+    return turns_of(recorded, "a.tslog", 64, Texts(), versions_read)
 
 
 def said(findings: tuple[Finding, ...]) -> list[tuple[str, str, int | None]]:
@@ -170,6 +171,120 @@ def test_spans_with_a_gap_leave_the_version_unknown() -> None:
     assert said(found.findings) == [("weight_versions_invalid", "warning", 0)]
 
 
+def test_a_stream_is_a_turn_for_each_choice() -> None:
+    found = read(streamed(1, stream_events([1, 2], [7, 8], [9])))
+    assert [(turn.choice, ids(turn)) for turn in found.turns] == [(0, ([1, 2], [7, 8])), (1, ([1, 2], [9]))]
+    assert [turn.logprobs.tolist() for turn in found.turns] == [[-0.125, -0.25], [-0.125]]
+    assert [(turn.finish_reason, turn.weight_spans, turn.flags) for turn in found.turns] == [
+        ("stop", (), ())
+    ] * 2
+    assert found.findings == ()
+
+
+def test_an_answer_is_known_again_however_it_was_sent() -> None:
+    """The turn of a stream and that of a whole reply can be told to be what a harness sent back."""
+    reply = {"role": "assistant", "content": "<7><8>"}
+    (turn,) = read(streamed(1, stream_events([1, 2], [7, 8]))).turns
+    assert turn.wording is not None
+    assert turn.wording.reply == reply_digest(reply)
+
+
+def test_a_stream_with_fewer_logprobs_than_ids_is_left_out() -> None:
+    events = stream_events([1, 2], [7, 8])
+    del events[2]
+    found = read(streamed(1, events))
+    assert (found.turns, said(found.findings)) == ((), [("logprob_count_mismatch", "error", 0)])
+
+
+def test_a_stream_with_another_count_of_ids_is_left_out() -> None:
+    events = stream_events([1, 2], [7, 8])
+    events[-2] = stream_events([1, 2, 3], [7, 8, 9])[-2]
+    found = read(streamed(1, events))
+    assert (found.turns, said(found.findings)) == ((), [("token_count_mismatch", "error", 0)] * 2)
+
+
+def test_a_stream_without_ids_is_left_out() -> None:
+    events = stream_events([1, 2], [7])
+    del events[-3]
+    found = read(streamed(1, events))
+    assert (found.turns, said(found.findings)) == ((), [("missing_token_ids", "error", 0)] * 2)
+
+
+def test_a_stream_broken_off_by_the_backend_is_kept_with_a_flag() -> None:
+    found = read(streamed(1, stream_events([1, 2], [7, 8], finish_reason="abort")))
+    assert [(ids(turn), turn.flags) for turn in found.turns] == [(([1, 2], [7, 8]), ("aborted",))]
+    assert said(found.findings) == [("aborted", "warning", 0)]
+
+
+def test_a_stream_aborted_after_some_tokens_whose_ids_never_came_is_not_called_empty() -> None:
+    events = stream_events([1, 2], [7], finish_reason="abort")
+    found = read(streamed(1, [*events[:-3], events[-1]]))
+    assert (found.turns, said(found.findings)) == ((), [("missing_token_ids", "error", 0)] * 2)
+
+
+def test_a_stream_aborted_before_the_first_token_is_no_turn() -> None:
+    found = read(streamed(1, stream_events([1, 2], [], finish_reason="abort")))
+    assert (found.turns, said(found.findings)) == ((), [("aborted", "warning", 0)])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cut_off", "behind_its_ids", "whole"),
+    [
+        ("complete", ["truncated_stream"], ["truncated_stream"], []),
+        ("backend_failed", ["upstream_error"], ["truncated_stream"], []),
+        ("client_left", ["undelivered"], ["undelivered"], ["undelivered"]),
+        ("interrupted", ["aborted"], ["undelivered"], ["undelivered"]),
+    ],
+)
+def test_a_stream_cut_anywhere_is_kept_whole_or_left_out(
+    outcome: str, cut_off: list[str], behind_its_ids: list[str], whole: list[str]
+) -> None:
+    events = stream_events([1, 2], [7, 8])
+    reply, ids_end = b"".join(events), len(b"".join(events[:-2]))
+    for end in range(len(reply) + 1):
+        found = read(streamed(1, [reply[:end]], outcome=outcome))
+        kept = [(*ids(turn), turn.logprobs.tolist()) for turn in found.turns]
+        if end < ids_end:
+            assert (kept, said(found.findings)) == ([], [(kind, "error", None) for kind in cut_off])
+        else:
+            kinds = whole if end == len(reply) else behind_its_ids
+            assert kept == [([1, 2], [7, 8], [-0.125, -0.25])]
+            assert said(found.findings) == [(kind, "warning", None) for kind in kinds]
+
+
+def test_a_stream_whose_harness_left_behind_its_ids_is_kept_with_a_flag() -> None:
+    found = read(streamed(1, stream_events([1, 2], [7])[:-1], outcome="client_left"))
+    assert [(ids(turn), turn.flags) for turn in found.turns] == [(([1, 2], [7]), ("undelivered",))]
+    assert said(found.findings) == [("undelivered", "warning", None)]
+
+
+VERSIONLESS = {"meta_info": {"weight_version": None, "weight_versions": None}}
+
+
+def test_an_answer_without_a_version_has_what_was_read_around_it() -> None:
+    recorded = replied(1, completion(answered_choice(0, [1], [7], **VERSIONLESS), metadata={}))
+    found = read(recorded, ("7",))
+    assert [(turn.weight_spans, turn.version_read) for turn in found.turns] == [((), "7")]
+    assert found.findings == ()
+
+
+def test_an_answer_that_tells_its_version_needs_no_reading() -> None:
+    for versions_read in ("step-2",), ("step-1", "step-2"):
+        found = read(answered(1, [1], [7]), versions_read)
+        assert [(turn.weight_spans, turn.version_read) for turn in found.turns] == [(((0, "step-1"),), None)]
+        assert found.findings == ()
+
+
+def test_a_version_that_moved_around_an_answer_is_unknown_and_said() -> None:
+    recorded = replied(1, completion(answered_choice(0, [1], [7], **VERSIONLESS), metadata={}))
+    found = read(recorded, ("7", "8"))
+    assert [(turn.weight_spans, turn.version_read) for turn in found.turns] == [((), None)]
+    assert said(found.findings) == [("weight_version_moved", "warning", None)]
+    assert found.findings[0].message == (
+        "the answer tells no weight version, and around it the backend's went from '7' to '8'; it is unknown"
+    )
+
+
 IMAGE = {
     "role": "user",
     "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}],
@@ -199,3 +314,60 @@ def test_what_is_more_than_text_is_compiled_as_text_and_said(
 def test_without_a_reply_there_are_no_turns() -> None:
     found = read(exchange(1, status=500, reply=b"oops"))
     assert (found.turns, found.answers, said(found.findings)) == ((), (), [("upstream_error", "error", None)])
+
+
+def test_whatever_an_exchange_holds_it_raises_nothing() -> None:
+    deep = b'{"messages":' + b"[" * 600 + b"]" * 600 + b"}"
+    for recorded in (
+        answered(1, [1], [7], choice_fields={"message": {"tool_calls": True}}),
+        answered(1, [1], [7], choice_fields={"message": {"tool_calls": 7, "content": {"a": 1}}}),
+        answered(1, [1], [7], request={"messages": [{"role": "assistant", "tool_calls": {"a": 1}}]}),
+        exchange(1, request=deep, reply=compact(completion(answered_choice(0, [1], [7])))),
+    ):
+        assert [ids(turn) for turn in read(recorded).turns] == [([1], [7])]
+
+
+def test_an_exchange_that_brings_about_an_error_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RecursionError("secret")
+
+    monkeypatch.setattr(turns_module, "choices_of", fail)
+    found = read(answered(1, [1], [7]))
+    assert (found.turns, said(found.findings)) == ((), [("undecodable", "error", None)])
+    assert found.findings[0].message == (
+        "reading it failed with a RecursionError, which no exchange should bring about"
+    )
+
+
+def test_choices_with_different_prompts_are_left_out_together() -> None:
+    found = read(replied(1, completion(answered_choice(0, [1, 2], [7]), answered_choice(1, [1, 3], [8]))))
+    assert (found.turns, said(found.findings)) == ((), [("token_source_conflict", "error", None)])
+
+
+def test_choices_that_the_usage_does_not_add_up_to_are_left_out_together() -> None:
+    choices = answered_choice(0, [1], [7]), answered_choice(1, [1], [8, 9])
+    for counted, turns in ((3, 2), (4, 0)):
+        usage = {"prompt_tokens": 1, "completion_tokens": counted}
+        found = read(replied(1, completion(*choices, usage=usage)))
+        assert len(found.turns) == turns
+    assert said(found.findings) == [("token_count_mismatch", "error", None)]
+
+
+@pytest.mark.parametrize(("told", "believed"), [(-1, None), (0, 0), (2, 2), (3, None)])
+def test_a_number_of_cached_tokens_that_cannot_be_is_not_believed(told: int, believed: int | None) -> None:
+    (turn,) = read(answered(1, [1, 2], [7], choice_fields={"meta_info": {"cached_tokens": told}})).turns
+    assert turn.cached_tokens == believed
+
+
+@pytest.mark.parametrize("spans", [["7", "7"], [None], {"0": "7"}, "7"])
+def test_spans_that_cannot_be_read_leave_the_version_unknown(spans: Any) -> None:
+    found = read(answered(1, [1], [7], choice_fields={"meta_info": {"weight_versions": spans}}))
+    assert found.turns[0].weight_spans == ()
+    assert said(found.findings) == [("weight_versions_invalid", "warning", 0)]
+
+
+def test_an_abort_that_is_called_a_stop_is_flagged() -> None:
+    engine = {"meta_info": {"finish_reason": {"type": "abort", "message": "Aborted"}}}
+    found = read(answered(1, [1], [7], choice_fields=engine))
+    assert [(turn.finish_reason, turn.flags) for turn in found.turns] == [("abort", ("aborted",))]
+    assert said(found.findings) == [("aborted", "warning", 0)]

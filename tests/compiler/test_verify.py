@@ -7,7 +7,7 @@ from tests.support.exchanges import exchange
 from tests.support.logs import answered, write_log
 from tests.support.sequences import sequence
 from turnstile.addon.tracelog.errors import LogFormatError
-from turnstile.addon.tracelog.records import Splice
+from turnstile.addon.tracelog.records import Arrival, Splice
 from turnstile.compiler.compilation import compile_logs
 from turnstile.compiler.errors import InvariantBroken, SequenceFileError
 from turnstile.compiler.export import jsonl
@@ -36,11 +36,18 @@ def fault_of(*paths: Path) -> str:
 
 def test_what_was_recorded_and_compiled_holds(tmp_path: Path) -> None:
     added = Splice(14, 14, b',"n":1')
+    streamed = exchange(
+        4, reply=b"data: x\n\n", arrivals=(Arrival(4, 0.25), Arrival(4, 0.25), Arrival(9, 0.5))
+    )
     log = write_log(
-        tmp_path / "log", answered(1, [1, 2], [3]), answered(2, [1, 2], [4]), exchange(3, splices=(added,))
+        tmp_path / "log",
+        answered(1, [1, 2], [3]),
+        answered(2, [1, 2], [4]),
+        exchange(3, splices=(added,)),
+        streamed,
     )
     compiled = written(tmp_path / "out.jsonl", *compile_logs([log]))
-    assert verify([tmp_path / "log", compiled]) == Verified(1, 3, 1, 2)
+    assert verify([tmp_path / "log", compiled]) == Verified(1, 4, 1, 2)
 
 
 def test_a_log_cut_off_is_named(tmp_path: Path) -> None:
@@ -86,6 +93,25 @@ def test_a_forwarded_body_that_cannot_be_rebuilt_is_named(tmp_path: Path, fields
     assert fault_of(log).endswith(f": the forwarded body cannot be rebuilt: {fault}")
 
 
+@pytest.mark.parametrize(
+    ("arrivals", "fault"),
+    [
+        (
+            (Arrival(9, 0.25), Arrival(4, 0.5)),
+            "the pieces of the stream are not in the order in which they came",
+        ),
+        (
+            (Arrival(4, 0.5), Arrival(9, 0.25)),
+            "the pieces of the stream are not in the order in which they came",
+        ),
+        ((Arrival(4, 0.5), Arrival(8, 0.5)), "the pieces of the stream have 8 bytes, the reply has 9"),
+    ],
+)
+def test_pieces_that_are_not_the_reply_are_named(tmp_path: Path, arrivals: Any, fault: str) -> None:
+    log = write_log(tmp_path, exchange(1, reply=b"data: x\n\n", arrivals=arrivals))
+    assert fault_of(log).endswith(f": {fault}")
+
+
 def test_sequences_that_fit_each_other_hold(tmp_path: Path) -> None:
     child = numbered(2, parent=Parent("e1.0", 1, "history_rewritten"), tokens=[1, 9, 3, 4, 5])
     sibling = numbered(3, parent=Parent("e1.0", 5, "sibling"))
@@ -102,13 +128,13 @@ def test_sequences_that_fit_each_other_hold(tmp_path: Path) -> None:
         ({"exchanges": (Call("e2", 0), Call("f1", 0))}, "choice 0 of f1 is in an earlier sequence as well"),
         ({"parent": Parent("e0.0", 1, "sibling")}, "its parent e0.0 does not stand before it in its group"),
         ({"parent": Parent("e2.0", 1, "sibling")}, "its parent e2.0 does not stand before it in its group"),
-        ({"parent": Parent("e1.0", 0, "sibling")}, "shares 0 of its 5 tokens"),
-        ({"parent": Parent("e1.0", 6, "sibling")}, "shares 6 of its 5 tokens"),
+        ({"parent": Parent("e1.0", 0, "sibling")}, "shares 5 tokens with e1.0, not the 0 that are said"),
+        ({"parent": Parent("e1.0", 6, "sibling")}, "shares 5 tokens with e1.0, not the 6 that are said"),
         (
             {"parent": Parent("e1.0", 2, "sibling"), "tokens": [1, 9, 3, 4, 5]},
-            "its first 2 tokens are not those of e1.0",
+            "shares 1 tokens with e1.0, not the 2 that are said",
         ),
-        ({"parent": Parent("e1.0", 1, "new_prompt")}, "more than 1 tokens are those of e1.0"),
+        ({"parent": Parent("e1.0", 1, "new_prompt")}, "shares 5 tokens with e1.0, not the 1 that are said"),
     ],
 )
 def test_a_sequence_that_does_not_fit_the_others_is_named(tmp_path: Path, second: Any, fault: str) -> None:

@@ -6,6 +6,8 @@ from turnstile.compiler.finding import Place
 from turnstile.compiler.weights import weight_spans_of
 
 PLACE = Place("e1", 0, "a.tslog", 64)
+ONE, SPANS = "meta_info.weight_version", "meta_info.weight_versions"
+ONE_MORE, MORE_SPANS = "metadata.weight_version", "metadata.weight_versions"
 
 
 def span(start: Any, end: Any, version: Any) -> dict[str, Any]:
@@ -13,17 +15,23 @@ def span(start: Any, end: Any, version: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("version", "spans", "expected"),
+    ("versions", "spans", "expected"),
     [
-        ("8", [span(0, 3, "7"), span(3, 5, "8")], ((0, "7"), (3, "8"))),
-        ("8", [span(0, 1, "7"), span(1, 3, "7"), span(3, 5, "8")], ((0, "7"), (3, "8"))),
-        ("8", None, ((0, "8"),)),
-        ("8", [], ((0, "8"),)),
-        (None, None, ()),
+        ({ONE: "8"}, {SPANS: [span(0, 3, "7"), span(3, 5, "8")]}, ((0, "7"), (3, "8"))),
+        ({}, {SPANS: [span(0, 1, "7"), span(1, 3, "7"), span(3, 5, "8")]}, ((0, "7"), (3, "8"))),
+        ({ONE: "8", ONE_MORE: "8"}, {}, ((0, "8"),)),
+        ({ONE: "8"}, {SPANS: []}, ((0, "8"),)),
+        ({}, {}, ()),
     ],
 )
-def test_spans_come_before_the_single_version(version: Any, spans: Any, expected: Any) -> None:
-    assert weight_spans_of(version, spans, 5, PLACE) == (expected, [])
+def test_spans_come_before_the_single_version(versions: Any, spans: Any, expected: Any) -> None:
+    assert weight_spans_of(versions, spans, 5, PLACE) == (expected, [])
+
+
+def fault_of(versions: Any, spans: Any) -> str:
+    found, [finding] = weight_spans_of(versions, spans, 5, PLACE)
+    assert (found, finding.kind, finding.severity) == ((), "weight_versions_invalid", "warning")
+    return finding.message.removesuffix("; the weight version of the turn is unknown")
 
 
 @pytest.mark.parametrize(
@@ -36,11 +44,27 @@ def test_spans_come_before_the_single_version(version: Any, spans: Any, expected
         ([span(0, 4, "7")], "weight spans cover 4 of 5 sampled ids"),
         ([span(0, 6, "7")], "weight spans cover 6 of 5 sampled ids"),
         ([span(0, 5.0, "7")], "weight span 0 is 0 to 5.0, expected it to begin at 0"),
+        ([span(0, ["x"], "7")], "weight span 0 is 0 to a list, expected it to begin at 0"),
         ([span(0, 5, 7)], "weight span 0 names no version"),
         (["7"], "weight span 0 names no version"),
+        ([None], "weight span 0 names no version"),
+        ("7", "meta_info.weight_versions is a str, expected a list of spans"),
+        ({"7": 5}, "meta_info.weight_versions is a dict, expected a list of spans"),
     ],
 )
 def test_spans_that_do_not_cover_the_sampled_ids_make_the_version_unknown(spans: Any, fault: str) -> None:
-    found, [finding] = weight_spans_of("8", spans, 5, PLACE)
-    assert (found, finding.kind, finding.severity) == ((), "weight_versions_invalid", "warning")
-    assert finding.message == f"{fault}; the weight version of the turn is unknown"
+    assert fault_of({ONE: "8"}, {SPANS: spans}) == fault
+
+
+@pytest.mark.parametrize(
+    ("versions", "spans", "fault"),
+    [
+        ({ONE: "8", ONE_MORE: "9"}, {}, f"{ONE} is '8', {ONE_MORE} is '9'"),
+        ({ONE: "8"}, {SPANS: [span(0, 5, "7")]}, f"the last of {SPANS} is '7', {ONE} is '8'"),
+        ({ONE_MORE: "7"}, {SPANS: [span(0, 5, "8")]}, f"the last of {SPANS} is '8', {ONE_MORE} is '7'"),
+        ({}, {SPANS: [span(0, 5, "7")], MORE_SPANS: [span(0, 5, "8")]}, f"{SPANS} and {MORE_SPANS} differ"),
+        ({ONE: 8}, {}, f"{ONE} is a int, expected a text"),
+    ],
+)
+def test_places_that_tell_different_versions_make_it_unknown(versions: Any, spans: Any, fault: str) -> None:
+    assert fault_of(versions, spans) == fault

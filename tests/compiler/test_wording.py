@@ -86,3 +86,9 @@ def test_images_are_seen_in_any_message() -> None:
     start = Conversation().extended([USER])
     assert (start.has_images, start.extended([image]).has_images) == (False, True)
     assert start.extended([image]).extended([USER]).has_images
+
+
+@pytest.mark.parametrize("calls", [True, 7, {"id": "call_1"}, "call_1"])
+def test_calls_that_are_no_list_are_told_apart(calls: Any) -> None:
+    assert reply_digest({"tool_calls": calls}) == reply_digest({"tool_calls": calls, "content": None})
+    assert reply_digest({"tool_calls": calls}) != reply_digest({})

@@ -19,8 +19,11 @@ FLAGS = ("--weight-version", "step-1", "--context-length", "2048", "--tool-call-
 
 
 @contextmanager
-def sglang(kind: str) -> Iterator[str]:
-    """The base URL of a server with a model of this kind; skips the test, loudly, where there is none."""
+def sglang(kind: str, *flags: str) -> Iterator[str]:
+    """The base URL of a server with a model of this kind; skips the test, loudly, where there is none.
+
+    `flags` are for a server that is started here; a user's has those that it has.
+    """
     if url := os.environ.get("TURNSTILE_E2E_URL"):
         yield url.rstrip("/")
         return
@@ -29,7 +32,15 @@ def sglang(kind: str) -> Iterator[str]:
         pytest.skip("NO REAL SERVER: set TURNSTILE_E2E_URL or TURNSTILE_SGLANG_KIT (CONTRIBUTING.md)")
     subprocess.run([Path(kit) / "install.sh"], check=True, stdout=subprocess.DEVNULL)
     port = free_port()
-    command = [str(Path(kit) / "serve.sh"), kind, str(port), "--served-model-name", f"tiny-{kind}", *FLAGS]
+    command = [
+        str(Path(kit) / "serve.sh"),
+        kind,
+        str(port),
+        "--served-model-name",
+        f"tiny-{kind}",
+        *FLAGS,
+        *flags,
+    ]
     started = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     process_id = int(started.stdout.split()[-1])
     try:

@@ -30,7 +30,7 @@ THIRD_PARTIES = {
     "turnstile.cli": {"click", "openai", "rich"},
     "turnstile": {"openai"},
     "turnstile.compiler": {"msgpack", "numpy", "orjson", "zstandard"},
-    CAPTURE: {"mitmproxy", "orjson"},
+    CAPTURE: {"brotli", "mitmproxy", "orjson", "zstandard"},
     BACKENDS: {"orjson"},
     TRACELOG: {"msgpack", "zstandard"},
     "turnstile.addon": set(),

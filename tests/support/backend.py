@@ -43,6 +43,9 @@ SERVER_INFO = {"version": "0.5.23", "tokenizer_path": "/models/m", "tp_size": 1,
 MODEL_INFO = {"model_path": "/models/m", "tokenizer_path": "/models/m", "weight_version": "step-1"}
 
 
+EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
+
+
 class Backend:
     """Answers chat completions by `script`, everything else as SGLang would; keeps what it received."""
 
@@ -128,6 +131,42 @@ def chat_reply(
     return json.dumps(
         reply | {"choices": choices, "usage": usage, "metadata": {"weight_version": "step-1"}}
     ).encode()
+
+
+def chat_stream(request: dict[str, Any], *texts: str, stops: bool = False) -> list[bytes]:
+    """The events of a chat stream as SGLang 0.5.23 sends them: with what `request` asks for, and no more.
+
+    Each of `texts` is a token. The last one ends the stream for its length, or it `stops` with one token
+    more, whose logprob is lost, as it is without a parser.
+    """
+    sampled_ids = [*range(19, 19 + len(texts)), *([151645] if stops else [])]
+    head = {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": request.get("model", "m")}
+
+    def chunk(delta: dict[str, Any], logprobs: Any = None, **ending: Any) -> bytes:
+        usual = {"logprobs": logprobs, "finish_reason": None, "matched_stop": None}
+        return sse({**head, "choices": [{"index": 0, "delta": delta} | usual | ending]})
+
+    def row(at: int, text: str) -> Any:
+        fields = {"token": text, "bytes": list(text.encode()), "logprob": -0.5 * (at + 1), "top_logprobs": []}
+        return {"content": [fields]} if request.get("logprobs") else None
+
+    events = [chunk({"role": "assistant", "content": ""})]
+    events += [chunk({"content": text}, row(at, text)) for at, text in enumerate(texts)]
+    events.append(chunk({}, finish_reason="stop" if stops else "length"))
+    ids = {"input_ids": [1, 2, 3], "output_ids": [sampled_ids]}
+    asked_for = {name: value for name, value in ids.items() if request.get(f"return_{name}_in_sglext")}
+    if asked_for:
+        events.append(sse({**head, "choices": [], "usage": None, "sglext": asked_for}))
+    if (request.get("stream_options") or {}).get("include_usage"):
+        sampled = len(sampled_ids)
+        usage = {"prompt_tokens": 3, "completion_tokens": sampled, "total_tokens": 3 + sampled}
+        events.append(sse({**head, "choices": [], "usage": usage}))
+    return [*events, b"data: [DONE]\n\n"]
+
+
+def sse(value: Any) -> bytes:
+    """An event as SGLang writes it."""
+    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
 
 
 class _Server(ThreadingHTTPServer):

@@ -80,7 +80,7 @@ def completion(*choices: dict[str, Any], **fields: Any) -> dict[str, Any]:
             "reasoning_tokens": 0,
             "completion_tokens_details": None,
         },
-        "metadata": {"weight_version": "step-1"},
+        "metadata": {"weight_version": (given[0].get("meta_info") or {}).get("weight_version")},
     }
     return usual | fields
 

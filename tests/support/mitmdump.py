@@ -7,6 +7,7 @@ import json
 import os
 import queue
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from turnstile.addon.tracelog.reader import log_paths, open_log
-from turnstile.addon.tracelog.records import Exchange
+from turnstile.addon.tracelog.records import Exchange, WeightReading
 
 SCRIPT = Path(__file__).resolve().parents[2] / "turnstile_addon.py"
 START_S = 30.0
@@ -72,6 +73,11 @@ class Proxy:
         assert self.ask("POST", "/turnstile/flush").status == 200
         return self.logged(group_id)
 
+    def exchange(self, group_id: str) -> Exchange:
+        """The one exchange of a group."""
+        (found,) = self.exchanges(group_id)
+        return found
+
     def logged(self, group_id: str | None = None) -> list[Exchange]:
         """What the logs hold now; they may not be damaged."""
         found = []
@@ -79,6 +85,15 @@ class Proxy:
             with open_log(path) as log:
                 found += [exchange for _, exchange in log.exchanges(group_id)]
                 assert log.damage is None
+        return found
+
+    def weight_readings(self) -> list[WeightReading]:
+        """What the logs hold of the weights once all streams that have ended are followed by a reading."""
+        assert self.ask("POST", "/turnstile/flush").status == 200
+        found = []
+        for path in log_paths([self.log_directory]):
+            with open_log(path) as log:
+                found += list(log.weight_readings())
         return found
 
     def log_bytes(self) -> bytes:
@@ -101,6 +116,18 @@ class Proxy:
             for line in self.process.stdout:
                 self._said.put(line.rstrip("\n"))
         self._said.put(None)
+
+
+@contextlib.contextmanager
+def full_disk(proxy: Proxy) -> Iterator[None]:
+    """No file of the proxy may grow: writes fail as on a full disk."""
+    limits = resource.prlimit(proxy.process.pid, resource.RLIMIT_FSIZE)
+    size = sum(path.stat().st_size for path in log_paths([proxy.log_directory]))
+    resource.prlimit(proxy.process.pid, resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(proxy.process.pid, resource.RLIMIT_FSIZE, limits)
 
 
 @dataclass

@@ -5,14 +5,17 @@ import pytest
 
 from tests.support.chat import chat_request, compact
 from turnstile.addon.backends.asking import (
+    INPUT_IDS_IN_SGLEXT,
     LOGPROBS,
     META_INFO,
+    OUTPUT_IDS_IN_SGLEXT,
     PROMPT_IDS,
     ROUTED_EXPERTS,
     TOKEN_IDS,
     Asking,
     Harness,
     ask_chat,
+    ask_chat_live,
     harness_of,
 )
 from turnstile.addon.backends.errors import AskingError
@@ -151,9 +154,99 @@ def test_odd_numbers_of_the_harness_do_not_matter() -> None:
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(AskingError):
         ask_chat(body, SGLANG)
+    with pytest.raises(AskingError):
+        ask_chat_live(body, SGLANG)
 
 
 def test_the_wishes_of_a_request_can_be_told_without_a_backend() -> None:
     assert harness_of(chat_request(stream=True, return_token_ids=True)) == Harness(
         wants_stream=True, flags=frozenset({TOKEN_IDS})
     )
+
+
+OF_STREAMS = frozenset({LOGPROBS, INPUT_IDS_IN_SGLEXT, OUTPUT_IDS_IN_SGLEXT})
+IDS = b'"return_input_ids_in_sglext":true,"return_output_ids_in_sglext":true'
+
+
+def forwarded_live(body: bytes, **options: Any) -> bytes:
+    return spliced(body, ask_chat_live(body, SGLANG, **options).splices)
+
+
+def test_a_stream_stays_one_and_is_asked_for_ids_logprobs_and_usage() -> None:
+    body = b'{"stream":true, "messages":[]}'
+    assert forwarded_live(body) == (
+        b'{"stream":true, "messages":[],"logprobs":true,' + IDS + b',"stream_options":{"include_usage":true}}'
+    )
+    asking = ask_chat_live(body, SGLANG)
+    assert asking == Asking(asking.splices, Harness(wants_stream=True), OF_STREAMS, live=True)
+    assert asking.added == OF_STREAMS
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (b'{ "continuous_usage_stats": true }', b'{ "continuous_usage_stats": true,"include_usage":true }'),
+        (b'{"include_usage": false, "x": 1e0}', b'{"include_usage": true, "x": 1e0}'),
+        (b"{}", b'{"include_usage":true}'),
+        (b"null", b'{"include_usage":true}'),
+        (b'{"include_usage": 1 }', b'{"include_usage": 1 }'),
+        (b'"yes"', b'"yes"'),  # the backend refuses it
+    ],
+)
+@pytest.mark.parametrize("behind", [b"", b', "n":1'])
+def test_usage_is_asked_for_inside_the_harnesss_own_options(
+    options: bytes, expected: bytes, behind: bytes
+) -> None:
+    body = b'{"stream":true, "stream_options": ' + options + behind + b"}"
+    asked = b'{"stream":true, "stream_options": ' + expected + behind + b',"logprobs":true,' + IDS + b"}"
+    assert forwarded_live(body) == asked
+
+
+def test_usage_that_the_server_gives_anyhow_is_not_asked_for() -> None:
+    facts = BackendFacts(kind="sglang", server_info={"stream_response_default_include_usage": True})
+    asking = ask_chat_live(chat_request(stream=True), facts)
+    assert asking.harness.include_usage
+    assert b"stream_options" not in spliced(chat_request(stream=True), asking.splices)
+
+
+def test_a_stream_that_asks_for_everything_stays_as_it_is() -> None:
+    own = {LOGPROBS: True, INPUT_IDS_IN_SGLEXT: True, OUTPUT_IDS_IN_SGLEXT: True, ROUTED_EXPERTS: True}
+    body = chat_request(stream=True, stream_options={"include_usage": True}, **own)
+    asking = ask_chat_live(body, SGLANG, moe="full")
+    assert (asking.splices, asking.added) == ((), frozenset())
+
+
+def test_a_stream_is_asked_for_routed_experts_only_on_demand() -> None:
+    assert ROUTED_EXPERTS not in json.loads(forwarded_live(chat_request(stream=True)))
+    asking = ask_chat_live(chat_request(stream=True), SGLANG, moe="full")
+    assert asking.wanted == OF_STREAMS | {ROUTED_EXPERTS}
+    assert json.loads(forwarded_live(chat_request(stream=True), moe="full"))[ROUTED_EXPERTS] is True
+
+
+def test_ids_that_the_harness_asks_for_by_a_header_are_its_own() -> None:
+    headers = (("X-SGLExt-Return-Input-Ids", "1"), ("x-sglext-return-output-ids", "true"))
+    asking = ask_chat_live(chat_request(stream=True), SGLANG, headers=headers)
+    assert asking.added == {LOGPROBS, OUTPUT_IDS_IN_SGLEXT}
+
+
+def test_ids_that_the_server_gives_to_everybody_are_the_harnesss_too() -> None:
+    facts = BackendFacts(kind="sglang", server_info={"return_output_ids": True, "return_input_ids": False})
+    asking = ask_chat_live(chat_request(stream=True), facts)
+    assert asking.wanted == OF_STREAMS
+    assert asking.added == {LOGPROBS, INPUT_IDS_IN_SGLEXT}
+
+
+@pytest.mark.parametrize("facts", [SGLANG, None])
+@pytest.mark.parametrize("stream", [False, None, "maybe"])
+def test_a_request_without_a_stream_is_asked_as_ever(facts: BackendFacts | None, stream: Any) -> None:
+    body = chat_request(stream=stream)
+    headers = [("x-sglext-return-input-ids", "1")]
+    asking = ask_chat_live(body, facts, moe="full", headers=headers)
+    assert asking == ask_chat(body, facts, moe="full")
+    assert not asking.live
+
+
+def test_a_stream_that_the_server_refuses_goes_as_it_is() -> None:
+    body = chat_request(stream=True, return_meta_info=True)
+    asking = ask_chat_live(body, SGLANG)
+    assert (asking.splices, asking.wanted, asking.live) == ((), frozenset(), False)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnstile.addon.backends.errors import AskingError
-from turnstile.addon.backends.json_edit import edit_object, parse_object
+from turnstile.addon.backends.json_edit import array_items, edit_object, parse_object
 from turnstile.addon.tracelog.records import Splice, spliced
 
 
@@ -113,6 +113,21 @@ def test_a_body_that_is_no_json_object_is_refused(body: bytes, reason: str) -> N
 def test_values_are_read_as_they_were_meant() -> None:
     source = parse_object('{"a": "é", "b": 1, "b": "\\ud83d\\ude00"}'.encode())
     assert (source.value("a"), source.value("b"), source.value("c")) == ("é", "\U0001f600", None)
+
+
+@pytest.mark.parametrize(
+    ("array", "items"),
+    [
+        ('[1 , "]", {"x":[2]},null]', ["1", '"]"', '{"x":[2]}', "null"]),
+        ("[ ]", []),
+        ('[\n["é"],"漢" ]', ['["é"]', '"漢"']),
+    ],
+)
+def test_the_items_of_an_array_are_found(array: str, items: list[str]) -> None:
+    body = f'{{"é": {array}}}'.encode()
+    start = body.index(array.encode())
+    found = array_items(body, start, len(body) - 1)
+    assert [body[item_start:end].decode() for item_start, end in found] == items
 
 
 KEYS = st.sampled_from(["stream", "n", "é", "漢", 'quo"te', "", "\\"]) | st.text(max_size=3)

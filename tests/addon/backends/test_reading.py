@@ -28,9 +28,10 @@ def test_a_reply_is_read_whole() -> None:
                 "meta_info.output_token_logprobs_length": 2,
                 "usage.completion_tokens": 2,
             },
+            completion_token_sums={},
             finish_reason="stop",
-            weight_version="step-1",
-            weight_spans=[{"version": "step-1", "start": 0, "end": 2}],
+            weight_versions={"meta_info.weight_version": "step-1", "metadata.weight_version": "step-1"},
+            weight_spans={"meta_info.weight_versions": [{"version": "step-1", "start": 0, "end": 2}]},
             cached_tokens=1,
             num_retractions=0,
             message={"role": "assistant", "content": "4", "reasoning_content": None},
@@ -48,9 +49,10 @@ def test_a_bare_reply_leaves_unknown_what_it_does_not_tell() -> None:
             logprobs={},
             prompt_token_counts={},
             completion_token_counts={},
+            completion_token_sums={},
             finish_reason=None,
-            weight_version=None,
-            weight_spans=None,
+            weight_versions={},
+            weight_spans={},
             cached_tokens=None,
             num_retractions=None,
             message=None,
@@ -165,17 +167,34 @@ def test_the_finish_is_the_choices_own_else_the_engines() -> None:
     assert reading_of(aborted).finish_reason == "abort"
 
 
+def test_an_abort_counts_whoever_calls_it_otherwise() -> None:
+    assert reading_of(choice(meta_info={"finish_reason": {"type": "abort"}})).finish_reason == "abort"
+    assert (
+        reading_of(choice(meta_info={"finish_reason": {"type": "stop"}}, finish_reason="abort")).finish_reason
+        == "abort"
+    )
+
+
 def test_the_replys_weight_version_is_that_of_the_first_choice_only() -> None:
     metadata = {"weight_version": "step-2", "weight_versions": [{"version": "step-2", "start": 0, "end": 1}]}
     bare = [{"index": 0}, {"index": 1}]
     first, second = read_chat(compact({"choices": bare, "metadata": metadata}))
-    assert (first.weight_version, first.weight_spans) == ("step-2", metadata["weight_versions"])
-    assert (second.weight_version, second.weight_spans) == (None, None)
+    assert (first.weight_versions, first.weight_spans) == (
+        {"metadata.weight_version": "step-2"},
+        {"metadata.weight_versions": metadata["weight_versions"]},
+    )
+    assert (second.weight_versions, second.weight_spans) == ({}, {})
 
 
-@pytest.mark.parametrize("spans", [[], ["step-1"], "step-1", None])
-def test_weight_spans_that_are_none_are_unknown(spans: Any) -> None:
-    assert reading_of(choice(meta_info={"weight_versions": spans})).weight_spans is None
+@pytest.mark.parametrize("spans", [[], ["step-1"], [None], "step-1", {"step-1": 2}])
+def test_weight_spans_are_given_as_they_were_found(spans: Any) -> None:
+    found = reading_of(choice(meta_info={"weight_versions": spans})).weight_spans
+    assert found == {"meta_info.weight_versions": spans}
+
+
+def test_the_usage_counts_what_several_choices_sampled_together() -> None:
+    found = read_chat(compact(completion(choice(0), choice(1))))
+    assert [reading.completion_token_sums for reading in found] == [{"usage.completion_tokens": 4}] * 2
 
 
 def test_cached_tokens_of_the_usage_count_only_where_it_reports_some() -> None:

@@ -1,4 +1,7 @@
-"""One backend and one mitmdump for all tests of capture; each test has groups of its own."""
+"""One backend, and one mitmdump for each way of streaming, for all tests of capture.
+
+Each test has groups of its own.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,13 @@ def shared_proxy(shared_backend: Backend, tmp_path_factory: pytest.TempPathFacto
         yield proxy
 
 
+@pytest.fixture(scope="session")
+def shared_live_proxy(shared_backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    log = tmp_path_factory.mktemp("live") / "log"
+    with running_mitmdump(shared_backend.url, log, streaming="live") as proxy:
+        yield proxy
+
+
 @pytest.fixture
 def backend(shared_backend: Backend) -> Iterator[Backend]:
     script: Script = shared_backend.script
@@ -32,6 +42,12 @@ def backend(shared_backend: Backend) -> Iterator[Backend]:
 @pytest.fixture
 def proxy(shared_proxy: Proxy, backend: Backend) -> Proxy:
     return shared_proxy
+
+
+@pytest.fixture
+def live_proxy(shared_live_proxy: Proxy, backend: Backend) -> Proxy:
+    """Streams are handed on as they come."""
+    return shared_live_proxy
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import contextlib
 import http.client
 import json
 import os
-import resource
 import signal
 import socket
 import threading
@@ -19,8 +18,16 @@ from mitmproxy.io import FlowWriter
 from mitmproxy.test import tflow
 
 import turnstile.addon.capture
-from tests.support.backend import Backend, Received, Reply, chat_reply, running_backend
-from tests.support.mitmdump import SCRIPT, Proxy, running_mitmdump, started_mitmdump
+from tests.support.backend import (
+    EVENT_STREAM,
+    Backend,
+    Received,
+    Reply,
+    chat_reply,
+    chat_stream,
+    running_backend,
+)
+from tests.support.mitmdump import SCRIPT, Proxy, full_disk, running_mitmdump, started_mitmdump
 from turnstile.addon.tracelog.reader import log_paths, open_log
 
 CHAT = "/group/g/v1/chat/completions"
@@ -35,16 +42,38 @@ def own_backend() -> Iterator[Backend]:
 
 
 def hold(backend: Backend) -> tuple[threading.Event, threading.Event]:
-    """Makes the backend wait: (a request has come, let it be answered)."""
+    """Makes the backend wait, in a stream behind its first event: (a request came, let it be answered)."""
     came, go = threading.Event(), threading.Event()
 
+    def stream(received: Received) -> Iterator[bytes]:
+        first, *others = chat_stream(received.json, "4")
+        yield first
+        assert go.wait(20)
+        yield from others
+
     def answer(received: Received) -> Reply:
+        if received.json.get("stream"):
+            return Reply(stream(received), headers=EVENT_STREAM)
         came.set()
         assert go.wait(20)
         return Reply(chat_reply(received.json))
 
     backend.script = answer
     return came, go
+
+
+@contextlib.contextmanager
+def begun_stream(proxy: Proxy) -> Iterator[http.client.HTTPResponse]:
+    """A stream of which the first event has been read."""
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20)
+    connection.request("POST", CHAT, json.dumps(json.loads(BODY) | {"stream": True}))
+    response = connection.getresponse()
+    first = chat_stream({"model": "m"}, "4")[0]
+    assert response.read(len(first)) == first
+    try:
+        yield response
+    finally:
+        connection.close()
 
 
 # --- how it starts
@@ -212,18 +241,6 @@ def test_with_a_secret_every_url_needs_it_and_the_backend_never_sees_it(
 # --- a log that cannot be written
 
 
-@contextlib.contextmanager
-def full_disk(proxy: Proxy) -> Iterator[None]:
-    """No file of the proxy may grow: writes fail as on a full disk."""
-    limits = resource.prlimit(proxy.process.pid, resource.RLIMIT_FSIZE)
-    size = sum(path.stat().st_size for path in log_paths([proxy.log_directory]))
-    resource.prlimit(proxy.process.pid, resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.prlimit(proxy.process.pid, resource.RLIMIT_FSIZE, limits)
-
-
 def test_an_exchange_that_cannot_be_written_is_refused_until_the_log_can_be_written_again(
     own_backend: Backend, log_directory: Path
 ) -> None:
@@ -268,8 +285,9 @@ def test_capture_goes_on_through_reloads_of_the_script_even_broken_ones(
     script.write_text(SCRIPT.read_text())
     came, go = hold(own_backend)
     with (
-        running_mitmdump(own_backend.url, tmp_path / "log", script=script) as proxy,
+        running_mitmdump(own_backend.url, tmp_path / "log", script=script, streaming="live") as proxy,
         ThreadPoolExecutor(1) as pool,
+        begun_stream(proxy) as stream,
     ):
         before = pool.submit(proxy.ask, "POST", CHAT, BODY)
         assert came.wait(20)
@@ -279,6 +297,7 @@ def test_capture_goes_on_through_reloads_of_the_script_even_broken_ones(
         proxy.wait_for_line("Loading script.*")
         go.set()
         assert before.result().json == json.loads(chat_reply({"model": "m"}))
+        assert stream.read() == b"".join(chat_stream({"model": "m"}, "4")[1:])
         save(script, "this is no Python", at=2)
         proxy.wait_for_line("capture goes on with the code in memory")
         assert proxy.ask("POST", CHAT, BODY).status == 200
@@ -286,7 +305,7 @@ def test_capture_goes_on_through_reloads_of_the_script_even_broken_ones(
         save(script, SCRIPT.read_text(), at=3)
         proxy.wait_for_line("Loading script.*")
         assert proxy.ask("POST", CHAT, BODY).status == 200
-        assert [exchange.outcome for exchange in proxy.exchanges()] == ["complete"] * 3
+        assert [exchange.outcome for exchange in proxy.exchanges()] == ["complete"] * 4
         assert proxy.stop() == 0
     assert len(log_paths([tmp_path / "log"])) == 1
     assert not any("already exists" in line for line in proxy.lines)
@@ -354,7 +373,7 @@ def test_a_fault_of_our_own_loses_no_exchange_and_no_answer_silently(
         "Turnstile failed while restoring a reply: RuntimeError",
     ]
     said = [line for line in proxy.lines if "OWN ERROR" in line]
-    assert len(said) == 4
+    assert len(said) == 3  # each once
     assert all("RuntimeError at" in line and "faulty.py:9" in line for line in said)
     assert not any("Prompt and Key" in line for line in proxy.lines)
 
@@ -366,16 +385,18 @@ def test_what_is_under_way_when_the_proxy_stops_is_recorded_once_as_interrupted(
     own_backend: Backend, log_directory: Path
 ) -> None:
     came, go = hold(own_backend)
-    with running_mitmdump(own_backend.url, log_directory) as proxy:
+    with running_mitmdump(own_backend.url, log_directory, streaming="live") as proxy, begun_stream(proxy):
         with socket.create_connection(("127.0.0.1", proxy.port)) as harness:
             head = f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(BODY)}\r\n\r\n"
             harness.sendall(head.encode() + BODY)
             assert came.wait(20)
             assert proxy.stop(signal.SIGTERM) == 0
         go.set()
-        (exchange,) = proxy.logged()
-    assert (exchange.outcome, exchange.status, exchange.delivered) == ("interrupted", None, False)
-    assert exchange.request == BODY
+        stream, whole = proxy.logged()
+    assert (whole.outcome, whole.status, whole.delivered) == ("interrupted", None, False)
+    assert (whole.request, whole.reply) == (BODY, b"")
+    assert (stream.outcome, stream.status, stream.delivered) == ("interrupted", 200, False)
+    assert stream.reply == chat_stream(json.loads(stream.forwarded()), "4")[0]
 
 
 def test_a_killed_proxy_has_logged_every_exchange_whose_reply_was_read_to_its_end(

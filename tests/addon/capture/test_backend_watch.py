@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.backend import Backend, Received, Reply, running_backend
 from turnstile.addon.capture.backend_watch import BackendWatch
+from turnstile.addon.tracelog.records import WeightReading
 
 Learned = list[Mapping[str, Any]]
 
@@ -18,12 +19,15 @@ def own_backend() -> Iterator[Backend]:
 
 async def test_the_backend_is_probed_once_for_many_requests(own_backend: Backend) -> None:
     learned: Learned = []
-    watch = BackendWatch(own_backend.url, "auto", learned.append)
+    readings: list[WeightReading] = []
+    watch = BackendWatch(own_backend.url, "auto", learned.append, readings.append)
     facts = await asyncio.gather(*(watch.facts(None) for _ in range(5)))
     assert {(found.kind, found.version) for found in facts if found} == {("sglang", (0, 5, 23))}
     assert await watch.facts(None) is facts[0]
     assert [received.path for received in own_backend.probes] == ["/server_info", "/model_info"]
     assert learned == [facts[0].as_record() if facts[0] else None]
+    assert [reading.weight_version for reading in readings] == ["step-1"]
+    assert readings[0].asked_at <= readings[0].answered_at
 
 
 async def test_a_backend_that_was_away_is_asked_again(own_backend: Backend) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import brotli  # type: ignore[import-untyped]
 import openai
 import pytest
 
@@ -132,6 +133,19 @@ def test_a_compressed_request_is_recorded_as_it_came_and_forwarded_plain(
     assert received.headers["content-length"] == str(len(received.body))
 
 
+def test_brotli_is_undone_for_the_backend_and_for_the_log_each_way(proxy: Proxy, backend: Backend) -> None:
+    packed = brotli.compress(chat_reply({"logprobs": True}))
+    backend.script = lambda received: Reply(packed, headers=JSON | {"content-encoding": "br"})
+    answer = proxy.ask(
+        "POST", "/group/br/v1/chat/completions", brotli.compress(BODY), JSON | {"content-encoding": "br"}
+    )
+    exchange, (received,) = recorded(proxy, "br"), backend.received
+    assert answer.json["choices"][0]["message"]["content"] == "4"
+    assert (exchange.request, exchange.forwarded()) == (BODY, received.body)
+    assert exchange.reply_content() == chat_reply({"logprobs": True})
+    assert received.json["return_meta_info"] is True
+
+
 def test_an_encoding_that_cannot_be_undone_leaves_the_request_as_it_came(
     proxy: Proxy, backend: Backend
 ) -> None:
@@ -206,11 +220,33 @@ def test_a_backend_that_dies_within_its_reply_gives_502_in_openais_shape(
     assert answer.json["error"]["code"] == "backend_failed"
     exchange = recorded(proxy, "died")
     assert (exchange.outcome, exchange.status, exchange.delivered) == ("backend_failed", 200, True)
+    assert exchange.reply == chat_reply(backend.received[0].json)[:40]
     assert exchange.error is not None
     probes = len(backend.probes)
     backend.script = lambda received: Reply(chat_reply(received.json))
     assert proxy.ask("POST", "/group/died/v1/chat/completions", BODY, JSON).status == 200
     assert len(backend.probes) > probes  # it may be another server now
+
+
+def test_a_harness_that_leaves_within_a_held_reply_is_recorded_with_what_had_come(
+    proxy: Proxy, backend: Backend
+) -> None:
+    left, let_go = threading.Event(), threading.Event()
+
+    def part(received: Received) -> Iterator[bytes]:
+        yield b'{"id": '
+        left.set()
+        received.wait_until_closed()
+        let_go.set()
+
+    backend.script = lambda received: Reply(part(received))
+    with socket.create_connection(("127.0.0.1", proxy.port)) as harness:
+        harness.sendall(raw_request("/group/left-within/v1/chat/completions", BODY))
+        assert left.wait(20)
+        proxy.health()  # answered after what came before has been read
+    assert let_go.wait(20)
+    exchange = recorded(proxy, "left-within")
+    assert (exchange.outcome, exchange.status, exchange.reply) == ("client_left", 200, b'{"id": ')
 
 
 def test_an_event_stream_that_is_not_captured_passes_live(proxy: Proxy, backend: Backend) -> None:

@@ -14,7 +14,9 @@ from turnstile.addon.capture import flows
 from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recorder import Recorder
+from turnstile.addon.capture.recording import interrupt
 from turnstile.addon.capture.session import Session
+from turnstile.addon.capture.weight_reader import WeightReader
 from turnstile.addon.tracelog.reader import log_paths, open_log
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.addon.tracelog.writer import LogWriter
@@ -28,6 +30,7 @@ def session_with_little_room(backend: Backend, directory: Path) -> Session:
         log_directory=directory,
         rotate_bytes=1 << 30,
         backend="auto",
+        streaming="buffered",
         moe="off",
         durability="record",
         on_log_error="fail",
@@ -35,7 +38,8 @@ def session_with_little_room(backend: Backend, directory: Path) -> Session:
         redacted_headers=frozenset(),
     )
     recorder = Recorder(LogWriter(directory, program="test"), "record", queue_records=1)
-    return Session(settings, recorder, BackendWatch(backend.url, "auto", recorder.set_backend))
+    watch = BackendWatch(backend.url, "auto", recorder.set_backend)
+    return Session(settings, recorder, watch, WeightReader(backend.url, recorder.record_at_once))
 
 
 async def answered(session: Session) -> HTTPFlow:
@@ -90,7 +94,7 @@ async def test_a_record_that_waits_for_room_when_the_proxy_stops_is_not_lost(tmp
         first, waiting = await answered(session), await answered(session)
         hooks = [asyncio.ensure_future(flows.on_response(session, flow)) for flow in (first, waiting)]
         await asyncio.sleep(0)
-        flows.interrupt(session)
+        interrupt(session)
         session.recorder.close()
         for hook in hooks:
             hook.cancel()
@@ -98,3 +102,20 @@ async def test_a_record_that_waits_for_room_when_the_proxy_stops_is_not_lost(tmp
     found = logged(tmp_path)
     assert [exchange.outcome for exchange in found] == ["complete", "interrupted"]
     assert found[1].reply == (waiting.response.raw_content if waiting.response else None)
+
+
+async def test_a_reply_that_another_script_streamed_is_left_alone_and_its_record_says_so(
+    tmp_path: Path,
+) -> None:
+    with running_backend() as backend:
+        session = session_with_little_room(backend, tmp_path)
+        flow = await answered(session)
+        assert flow.response is not None
+        flow.response.stream, flow.response.data.content = True, None
+        head = flow.response.headers.fields
+        await flows.on_response(session, flow)
+        session.recorder.close()
+    (found,) = logged(tmp_path)
+    assert (found.outcome, found.reply) == ("complete", b"")
+    assert found.error == "another script of mitmproxy streamed the reply, so that its body was not seen"
+    assert flow.response.headers.fields == head  # it is on its way already

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -18,6 +19,8 @@ REVERSE = ["reverse:http://127.0.0.1:30000"]
 
 def options(**values: Any) -> Options:
     made = Options()
+    for hosts in ("ignore_hosts", "allow_hosts", "tcp_hosts"):
+        made.add_option(hosts, Sequence[str], [], "")
     made.add_option("stream_large_bodies", Optional[str], None, "")  # noqa: UP045 (as mitmproxy does)
     for name, (default, meaning) in DEFAULTS.items():
         made.add_option(name, str, default, meaning)
@@ -39,6 +42,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         log_directory=Path("turnstile-traces"),
         rotate_bytes=1 << 30,
         backend="auto",
+        streaming="buffered",
         moe="auto",
         durability="record",
         on_log_error="fail",
@@ -67,6 +71,7 @@ def test_every_option_reaches_the_settings() -> None:
         log_directory=Path("~/traces").expanduser(),
         rotate_bytes=2 << 20,
         backend="sglang",
+        streaming="auto",
         moe="full",
         durability="fsync",
         on_log_error="pass",
@@ -81,7 +86,7 @@ def test_every_option_reaches_the_settings() -> None:
         ("log", " ", "turnstile_log=' ': expected a directory"),
         ("backend", "vllm", "turnstile_backend='vllm': expected auto or sglang (it is not built yet)"),
         ("backend", "sgl", "turnstile_backend='sgl': expected auto or sglang"),
-        ("streaming", "live", "turnstile_streaming='live': expected buffered or auto (it is not built yet)"),
+        ("streaming", "Live", "turnstile_streaming='Live': expected buffered or live or auto"),
         ("moe", "delta", "turnstile_moe='delta': expected auto or off or full (it is not built yet)"),
         ("token_in", "on", "turnstile_token_in='on': expected off (it is not built yet)"),
         ("durability", "Record", "turnstile_durability='Record': expected record or fsync or batch"),
@@ -143,6 +148,11 @@ def test_an_option_that_mitmproxy_could_not_set_is_taken_out_and_named() -> None
 
 def test_streamed_bodies_are_refused_because_they_would_pass_uncaptured() -> None:
     assert refused(stream_large_bodies="1m").startswith("stream_large_bodies='1m': expected it unset")
+
+
+@pytest.mark.parametrize("name", ["ignore_hosts", "allow_hosts", "tcp_hosts"])
+def test_hosts_that_mitmproxy_would_pass_by_are_refused(name: str) -> None:
+    assert refused(**{name: [".*"]}).startswith(f"{name} is set: expected it unset")
 
 
 def test_nothing_is_captured_or_checked_where_no_port_is_served() -> None:

@@ -10,7 +10,7 @@ from turnstile.addon.capture.options import Durability
 from turnstile.addon.capture.recorder import Recorder
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.reader import log_paths, open_log
-from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.addon.tracelog.records import Entry, Exchange, WeightReading
 from turnstile.addon.tracelog.writer import LogWriter
 
 
@@ -26,9 +26,8 @@ class TestWriter(LogWriter):
         self.problem: Exception | None = None
         self.refused_ids: set[str] = set()
         self.batches: list[list[str]] = []
-        self.syncs = 0
 
-    def write(self, records: Sequence[Exchange | Reward]) -> None:
+    def write(self, records: Sequence[Entry]) -> None:
         self.go.wait()
         ids = [record.exchange_id for record in records if isinstance(record, Exchange)]
         if self.problem is not None:
@@ -37,10 +36,6 @@ class TestWriter(LogWriter):
             raise ValueError("a record that cannot be packed")
         self.batches.append(ids)
         super().write(records)
-
-    def sync(self) -> None:
-        self.syncs += 1
-        super().sync()
 
 
 def exchange(recorder: Recorder, body: bytes = b"{}") -> Exchange:
@@ -90,7 +85,6 @@ async def test_a_record_is_readable_when_the_hook_may_go_on(
         await keep(recorder, record)
         assert logged(tmp_path) == [record.exchange_id for record in records[:at]]
         assert recorder.position.offset == size_bytes(recorder.position.path)
-    assert writer.syncs == (3 if durability == "fsync" else 0)
     recorder.close()
 
 
@@ -167,6 +161,22 @@ async def test_a_failed_write_is_told_to_its_hook_and_ends_with_the_next_success
     assert (recorder.failing, recorder.write_errors) == (False, 2)
     recorder.close()
     assert logged(tmp_path) == [kept.exchange_id]
+
+
+async def test_a_weight_reading_is_written_and_counts_for_no_exchange(
+    writer: TestWriter, tmp_path: Path
+) -> None:
+    recorder = Recorder(writer, "record")
+    reading = WeightReading(weight_version="7", asked_at=1.0, answered_at=2.0)
+    recorder.record_at_once(reading)
+    await recorder.flush()
+    writer.problem = LogWriteError("disk full")
+    recorder.record_at_once(reading)
+    await recorder.flush()
+    assert (recorder.failing, recorder.write_errors) == (True, 0)
+    recorder.close()
+    with open_log(*log_paths([tmp_path])) as log:
+        assert list(log.weight_readings()) == [reading]
 
 
 async def test_while_writes_fail_batch_waits_too_so_that_the_harness_is_told(writer: TestWriter) -> None:

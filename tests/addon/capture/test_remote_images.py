@@ -26,6 +26,19 @@ def test_an_image_behind_a_web_address_is_found(url: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
+        request(image("http://a.example")).replace(b"http", rb"\u0068ttp"),
+        request(image("http://a.example")).replace(b":/", rb"\u003a/"),
+        request(image("http://a.example")).replace(b"image_url", rb"image\u005furl"),
+        request(image("http://a.example")).decode().encode("utf-16"),
+    ],
+)
+def test_other_spellings_of_a_web_address_are_found(body: bytes) -> None:
+    assert names_remote_image(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         request(image("data:image/png;base64,AA")),
         request({"type": "text", "text": "image_url http://a.example"}),
         request(image(None), image(7), "image_url", {"type": "image_url"}),

@@ -136,13 +136,20 @@ def test_log_that_somebody_took_away_is_told_and_the_next_begun(
     assert read(tmp_path) == [third]
 
 
-def test_records_can_be_taken_back(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path, program="test")
+def test_records_that_do_not_reach_the_disk_are_not_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = LogWriter(tmp_path, program="test", fsync=True)
     first, second, third = turns(3, writer)
     writer.write([first])
-    before = writer.position.offset
-    writer.write([second])
-    writer.take_back(before)
+
+    def broken(file: int) -> None:
+        raise OSError("input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(LogWriteError, match="input/output error"):
+            writer.write([second])
     writer.write([third])
     writer.close()
     assert read(tmp_path) == [first, third]

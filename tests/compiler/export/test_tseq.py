@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ def test_a_file_with_something_behind_its_end_is_refused(tmp_path: Path) -> None
     [
         ([{"format": "other"}], "is zstd and holds no training sequences"),
         ([HEADER | {"version": 2}], "has version 2, this one reads up to 1"),
-        ([HEADER, {"tokens": []}], "cannot be read behind its first 0 sequences: KeyError"),
+        ([HEADER, {"tokens": []}], "cannot be read behind its first 0 sequences: TypeError"),
+        ([HEADER, {"tokens": {}}], "cannot be read behind its first 0 sequences: KeyError"),
         ([HEADER, 7], "cannot be read behind its first 0 sequences: TypeError"),
         ([HEADER, msgpack.ExtType(9, b"")], "unknown msgpack extension 9"),
         ([], "is zstd and holds no training sequences"),
@@ -101,3 +103,10 @@ def test_what_is_no_file_of_sequences_is_refused(tmp_path: Path, items: list[Any
 def test_the_same_sequences_give_the_same_bytes(tmp_path: Path) -> None:
     one, other = (written(tmp_path / name, SEQUENCE).read_bytes() for name in ("a.tseq", "b.tseq"))
     assert one == other
+
+
+def test_what_a_harness_sent_is_no_array_however_it_looks(tmp_path: Path) -> None:
+    sent = {"custom_params": {"dtype": "<i4", "shape": [1], "data": "AAAA"}}
+    path = written(tmp_path / "out.tseq", replace(SEQUENCE, sampling=(sent, {})))
+    (found,) = tseq.read(path)
+    assert found.sampling == (sent, {})

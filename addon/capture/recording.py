@@ -1,0 +1,34 @@
+"""Makes the record of an exchange, exactly once: whoever takes the exchange out of `Session.in_flight`."""
+
+from collections.abc import Callable
+
+from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.session import Session
+from turnstile.addon.tracelog.errors import LogWriteError
+from turnstile.addon.tracelog.records import Exchange
+
+
+async def record(session: Session, held: InFlight, make: Callable[[], Exchange]) -> str | None:
+    """Waits for what `make` gives to be safe; returns why it is not in the log, None when it is."""
+    try:
+        # taken out when there is room and not before: while it waits for that the proxy may stop
+        await session.recorder.record(held.size_bytes, lambda: _taken_out(session, held, make))
+    except LogWriteError as error:
+        return str(error)
+    return None
+
+
+def interrupt(session: Session) -> set[str]:
+    """Records what is under way as interrupted, for the proxy stops now; gives the ids of these flows."""
+    cut_off = set(session.in_flight)
+    for held in list(session.in_flight.values()):
+        session.recorder.record_at_once(_taken_out(session, held, held.interrupted))
+    return cut_off
+
+
+def _taken_out(session: Session, held: InFlight, make: Callable[[], Exchange]) -> Exchange:
+    del session.in_flight[held.flow.id]
+    exchange = make()
+    session.counters.captured[exchange.outcome] += 1
+    session.counters.undelivered += not exchange.delivered
+    return exchange

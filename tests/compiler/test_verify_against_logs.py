@@ -1,0 +1,74 @@
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.logs import answered, write_log
+from turnstile.compiler.compilation import compile_logs
+from turnstile.compiler.errors import InvariantBroken
+from turnstile.compiler.replay import Replay
+from turnstile.compiler.sequence import Call, TrainingSequence
+from turnstile.compiler.verify_against_logs import verify_against_logs
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Iterator[Replay]:
+    """Two calls that merge."""
+    log = write_log(tmp_path, answered(1, [1, 2], [3]), answered(2, [1, 2, 3, 4], [5, 6]))
+    with Replay([log]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sequence(replay: Replay) -> TrainingSequence:
+    (compiled,) = compile_logs(replay.logs)
+    return compiled
+
+
+def check(replay: Replay, sequence: TrainingSequence, **changed: Any) -> None:
+    verify_against_logs([replace(sequence, **changed)], Path("out.jsonl"), replay)
+
+
+def test_compiled_sequence_is_borne_out(replay: Replay, sequence: TrainingSequence) -> None:
+    check(replay, sequence)
+
+
+def with_value(values: np.ndarray[Any, Any], at: int, value: float) -> np.ndarray[Any, Any]:
+    changed = values.copy()
+    changed[at] = value
+    return changed
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_any_other_token_is_found_out(replay: Replay, sequence: TrainingSequence, at: int) -> None:
+    with pytest.raises(InvariantBroken, match="tokens that are not the first"):
+        check(replay, sequence, tokens=with_value(sequence.tokens, at, 9))
+
+
+def test_other_logprob_is_found_out(replay: Replay, sequence: TrainingSequence) -> None:
+    with pytest.raises(InvariantBroken, match="other log-probabilities than those from token 4 on"):
+        check(replay, sequence, logprobs=with_value(sequence.logprobs, 5, -9.0))
+
+
+@pytest.mark.parametrize(
+    ("segment_info", "message"),
+    [
+        (((False, 1), (True, 2), (False, 1), (True, 2)), "token 1 is trained, but the logs say otherwise"),
+        (((False, 4), (True, 2)), "token 2 is context, but the logs say otherwise"),
+    ],
+)
+def test_other_mask_is_found_out(
+    replay: Replay, sequence: TrainingSequence, segment_info: object, message: str
+) -> None:
+    with pytest.raises(InvariantBroken, match=message):
+        check(replay, sequence, segment_info=segment_info)
+
+
+def test_call_that_no_log_holds_is_found_out(replay: Replay, sequence: TrainingSequence) -> None:
+    with pytest.raises(InvariantBroken, match="hold no turn for choice 0 of elsewhere"):
+        check(replay, sequence, exchanges=(Call("elsewhere", 0),))
+    with pytest.raises(InvariantBroken, match="hold no turn for choice 0"):
+        check(replay, sequence, group_id="elsewhere")
