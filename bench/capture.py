@@ -60,7 +60,7 @@ def _of_case(case: Case) -> Iterator[Figure]:
         for number in range(ROUNDS):
             for proxy, measured in rounds.items():
                 measured.append(asyncio.run(_cpu_of_parts(proxy, case, f"round-{number}")))
-        _check_captured(capturing, case.requests * ROUNDS)
+        check_captured(capturing, case.requests * ROUNDS)
         bare_s, capturing_s = (_least(measured) for measured in rounds.values())
         yield from _cost_figures(case, bare_s, capturing_s)
         yield from _memory_figures(case, bare, capturing)
@@ -138,7 +138,7 @@ def _path(proxy: Proxy, group_id: str) -> str:
     return f"/group/{group_id}{CHAT_PATH}" if proxy.captures else CHAT_PATH
 
 
-def _check_captured(proxy: Proxy, expected: int) -> None:
+def check_captured(proxy: Proxy, expected: int) -> None:
     """Raises RuntimeError unless the proxy says that it recorded everything whole."""
     directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says
     with directly.open(f"http://127.0.0.1:{proxy.port}/turnstile/health") as answer:

@@ -1,20 +1,41 @@
-"""A stand-in for SGLang that costs nothing to ask: `python mock_backend.py WORKLOAD...`.
+"""A stand-in for SGLang that costs nothing to ask: `python mock_backend.py [WORKLOAD]...`.
 
 Makes every reply before it listens on a free port of 127.0.0.1, which it prints as `listening PORT`. Answers
 POST /v1/chat/completions by the key in the request's `user` field, GET /server_info and /model_info, and
 anything else with 404. It always gives the full reply, whoever asks: so the same bytes pass a bare proxy
 and one with Turnstile.
+
+The key `stream:TOKENS:TOKENS_A_SECOND` stands for a stream, the first of whose tokens comes at once; with 0
+all come as fast as they go.
 """
 
 import asyncio
 import json
 import sys
+from functools import cache
 
 import workloads
 from sglang_reply import WEIGHT_VERSION
+from sglang_stream import DONE, stamped, stream_of
 
-SERVER_INFO = {"version": "0.5.23", "model_path": "mock", "served_model_name": "mock", "stream_interval": 1}
-MODEL_INFO = {"model_path": "mock", "weight_version": WEIGHT_VERSION, "is_generation": True}
+SERVER_STREAM = b"stream:"
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+_streams = cache(stream_of)
+_INFO = {
+    "version": "0.5.23",
+    "model_path": "mock",
+    "served_model_name": "mock",
+    "stream_interval": 1,
+    "tool_call_parser": "qwen",
+}
+MODEL_STREAM = b"stream:"
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+_streams = cache(stream_of)
+_INFO = {"model_path": "mock", "weight_version": WEIGHT_VERSION, "is_generation": True}
 
 
 def main() -> None:
@@ -40,6 +61,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, replies: dict[bytes, bytes]) -> None:
         self._replies = replies
         self._received = bytearray()
+        self._streaming: asyncio.Task[None] | None = None  # held, so that it is not collected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -54,12 +76,36 @@ class _Connection(asyncio.Protocol):
                 return
             body = bytes(self._received[head_end + 4 : end])
             del self._received[:end]
-            self._transport.write(self._answer(head, body))
+            key = _key(body)
+            if key.startswith(_STREAM):
+                tokens, tokens_a_s = map(int, key[len(_STREAM) :].split(b":"))
+                self._streaming = asyncio.create_task(self._stream(tokens, tokens_a_s))
+            else:
+                self._transport.write(self._answer(head, key))
 
-    def _answer(self, head: bytes, body: bytes) -> bytes:
+    async def _stream(self, tokens: int, tokens_a_s: int) -> None:
+        loop, stream = asyncio.get_running_loop(), _streams(tokens)
+        self._transport.write(_STREAM_HEAD)
+        self._send(stream.begin)
+        start = loop.time()
+        for number, event in enumerate(stream.tokens):
+            if self._transport.is_closing():
+                return
+            if number:
+                # of a stream that is behind, the next comes at once
+                await asyncio.sleep(max(0.0, start + number / tokens_a_s - loop.time()) if tokens_a_s else 0)
+            self._send(event)
+        for event in stream.end:
+            self._send(event)
+        self._transport.write(_frame(DONE) + b"0\r\n\r\n")
+
+    def _send(self, event: bytes) -> None:
+        self._transport.write(_frame(stamped(event)))
+
+    def _answer(self, head: bytes, key: bytes) -> bytes:
         path = head.split(b" ", 2)[1]
         if path == b"/v1/chat/completions":
-            return self._replies.get(_key(body), _NO_SUCH_CALL)
+            return self._replies.get(key, _NO_SUCH_CALL)
         return _INFO.get(path, _NOT_FOUND)
 
 
@@ -77,11 +123,20 @@ def _key(body: bytes) -> bytes:
     return body[start : body.find(b'"', start)]
 
 
+def _frame(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 def _response(status: int, body: bytes) -> bytes:
     head = "HTTP/1.1 %d mock\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
     return (head % (status, len(body))).encode() + body
 
 
+_STREAM = b"stream:"
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+_streams = cache(stream_of)
 _INFO = {
     b"/server_info": _response(200, json.dumps(SERVER_INFO).encode()),
     b"/model_info": _response(200, json.dumps(MODEL_INFO).encode()),

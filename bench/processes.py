@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,9 @@ class Proxy:
 
 
 @contextmanager
-def mock_backend(workload: Workload) -> Iterator[int]:
-    """The port of a mock backend with the workload's replies."""
-    command = [sys.executable, str(_HERE / "mock_backend.py"), workload.name]
+def mock_backend(*workloads: Workload) -> Iterator[int]:
+    """The port of a mock backend with the workloads' replies; it streams without any."""
+    command = [sys.executable, str(_HERE / "mock_backend.py"), *(each.name for each in workloads)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -52,9 +52,13 @@ def mitmdump(backend_port: int, *arguments: str) -> Iterator[Proxy]:
         with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
             try:
                 _wait_until_listening(process, port)
-                yield Proxy(port, process.pid, captures="-s" in arguments)
+                yield Proxy(port, process.pid, captures=_has_log(arguments))
             finally:
                 process.terminate()
+
+
+def _has_log(arguments: Sequence[str]) -> bool:
+    return any(argument.startswith("turnstile_log=") for argument in arguments)
 
 
 def _free_port() -> int:

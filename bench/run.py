@@ -1,7 +1,7 @@
 """Runs the benchmarks, all or those that are named, and prints one table: `python bench/run.py [NAME]...`.
 
-Figures are CPU time, memory and bytes, so that a busy machine disturbs them little; the best are taken where
-little else runs. A missed target is said and changes no exit code: a benchmark is not a test.
+Figures are CPU time, memory and bytes, so that a busy machine disturbs them little, and the delays of `streams`,
+which it disturbs much; the best are taken where little else runs. A missed target is said and changes no exit code: a benchmark is not a test.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from figures import Figure, save, table
 
-BENCHMARKS = ("machine", "startup", "log_size", "compile", "capture")
+BENCHMARKS = ("machine", "startup", "log_size", "compile", "capture", "streams")
 
 
 def main() -> None:

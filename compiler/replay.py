@@ -82,6 +82,8 @@ class Replay:
         """The exchanges of a group by (started_at, exchange_id), a finding in the place of a damaged one."""
         for _, copies in groupby(self._groups[group_id], key=attrgetter("exchange_id")):
             yield from self._first_whole(list(copies))
+        for reader in self._open.values():
+            reader.forget()  # no group rests on another one's exchanges
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)[1].close()
 
@@ -98,6 +100,9 @@ class Replay:
                 exchange = self._reader(located.log).exchange(located.offset)
             except LogCorruptError as error:
                 damaged.append((place, error.reason))
+                continue
+            except (TypeError, ValueError) as error:  # its checksums hold, and it is no record of ours
+                damaged.append((place, f"malformed record ({type(error).__name__})"))
                 continue
             for other, reason in damaged:
                 yield other.warning(
@@ -131,17 +136,22 @@ class Replay:
     def _locate(self, log: int, reader: LogReader, only_groups: Collection[str]) -> None:
         log_id = self._log_ids[log] = reader.header.log_id
         read = self._read.setdefault(log_id, [])
+        for offset in reader.offsets():
+            try:
+                summary = reader.summary(offset)
+            except LogCorruptError as error:
+                self._about_log(reader.path.name, "log_corrupt", error.offset, error.reason)
+                continue
+            if not only_groups or summary.group_id in only_groups:
+                located = Located(summary.started_at, summary.exchange_id, log, summary.offset)
+                self._groups.setdefault(summary.group_id, []).append(located)
         try:
-            for summary in reader.summaries():
-                if not only_groups or summary.group_id in only_groups:
-                    located = Located(summary.started_at, summary.exchange_id, log, summary.offset)
-                    self._groups.setdefault(summary.group_id, []).append(located)
             for reward in reader.rewards():
                 if not only_groups or reward.group_id in only_groups:
                     self._rewards.setdefault(reward.group_id, []).append(reward)
             read.extend(reader.weight_readings())
         except LogCorruptError as error:
-            message = f"{error.reason}; what was recorded after it was not read"
+            message = f"{error.reason}; rewards and weight readings after it were not read"
             self._about_log(reader.path.name, "log_corrupt", error.offset, message)
 
     def _about_log(self, log: str, kind: str, offset: int, message: str) -> None:

@@ -1,9 +1,10 @@
 """Which weights sampled a turn's ids, as far as the backend says so.
 
 Spans that the backend reports (SGLang from 0.5.19 on) are taken only when they cover the sampled ids
-without a gap; where it reports none, a single version for the whole turn; else the version is unknown. All
-places that tell it must tell the same, a single version that of the last span. It is never taken from
-anything but the reply itself.
+without a gap; where it reports none, a single version for the whole turn; else the version is unknown.
+Several places that tell spans, or a single version, must tell the same. A single version beside spans
+should be that of the last one; where it is not the spans hold, for the scheduler makes them and the single
+version is what one of several tokenizer processes believes. Nothing but the reply itself counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +31,16 @@ def weight_spans_of(
         return (), [place.warning("weight_versions_invalid", message)]
     if not told:
         return ((0, next(iter(versions.values()))),) if versions else (), []
-    starts = [(span["start"], span["version"]) for span in next(iter(told.values()))]
-    return tuple(starts[:1] + [after for before, after in pairwise(starts) if before[1] != after[1]]), []
+    source, reported = next(iter(told.items()))
+    starts = [(span["start"], span["version"]) for span in reported]
+    joined = starts[:1] + [after for before, after in pairwise(starts) if before[1] != after[1]]
+    return tuple(joined), [
+        place.warning(
+            "weight_versions_invalid", f"{one} is {version!r}, but the last of {source} is {starts[-1][1]!r}"
+        )
+        for one, version in versions.items()
+        if version != starts[-1][1]
+    ]
 
 
 def _fault(source: str, spans: Any, count: int) -> str:
@@ -60,9 +69,8 @@ def _conflict(versions: Mapping[str, Any], spans: Mapping[str, Sequence[Any]]) -
     for other in others:
         if spans[other] != spans[first]:
             return f"{first} and {other} differ"
-    last: dict[str, Any] = {f"the last of {source}": found[-1]["version"] for source, found in spans.items()}
-    for (one, version), (other, other_version) in pairwise((*last.items(), *versions.items())):
-        if version != other_version:
+    for (one, version), (other, other_version) in pairwise(versions.items()):
+        if version != other_version and not spans:
             return f"{one} is {version!r}, {other} is {other_version!r}"
     return ""
 

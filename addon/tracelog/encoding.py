@@ -122,7 +122,8 @@ def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, An
 def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary:
     """What an envelope tells. Raises KeyError, TypeError or ValueError for a malformed one."""
     own_id = envelope["id"]
-    return Summary(
+    request_bytes, reply_bytes = envelope["sizes"]
+    summary = Summary(
         exchange_id=numbered_id(log_id, own_id) if isinstance(own_id, int) else own_id,
         group_id=envelope["group_id"],
         rollout_id=envelope.get("rollout_id"),
@@ -135,9 +136,29 @@ def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary
         delivered=envelope.get("delivered", True),
         error=envelope.get("error"),
         offset=offset,
-        request_bytes=envelope["sizes"][0],
-        reply_bytes=envelope["sizes"][1],
+        request_bytes=request_bytes,
+        reply_bytes=reply_bytes,
     )
+    _check(summary)
+    return summary
+
+
+_YEAR_3000 = 32503680000.0  # Unix seconds; a time beyond it cannot be shown, and is none
+
+
+def _check(summary: Summary) -> None:
+    """Raises ValueError for a field of another type or range than FORMAT.md's."""
+    texts = (summary.exchange_id, summary.group_id, summary.method, summary.path, summary.outcome)
+    times = (summary.started_at, summary.duration_s)
+    is_sound = (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(time, float | int) and 0 <= time < _YEAR_3000 for time in times)
+        and isinstance(summary.rollout_id, str | None)
+        and isinstance(summary.error, str | None)
+        and isinstance(summary.status, int | None)
+    )
+    if not is_sound:
+        raise ValueError("a field of the envelope has another type or range than it should")
 
 
 def decode_exchange(

@@ -1,8 +1,13 @@
 """Where the records of one file lie; kept while writing, written at the end, or found by a scan."""
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
+
+
+def _no_offsets() -> array[int]:
+    return array("Q")
 
 
 @dataclass(slots=True)
@@ -11,13 +16,13 @@ class Index:
 
     exchanges: dict[str, array[int]] = field(default_factory=dict)  # group -> its exchanges
     blobs: dict[bytes, int] = field(default_factory=dict)  # SHA-256 -> blob record
-    backends: list[int] = field(default_factory=list)
-    rewards: list[int] = field(default_factory=list)
-    weights: list[int] = field(default_factory=list)  # weight readings
+    backends: array[int] = field(default_factory=_no_offsets)
+    rewards: array[int] = field(default_factory=_no_offsets)
+    weights: array[int] = field(default_factory=_no_offsets)  # weight readings
 
     def add_exchange(self, group_id: str, offset: int) -> None:
         """An exchange of this group lies at `offset`."""
-        self.exchanges.setdefault(group_id, array("Q")).append(offset)
+        self.exchanges.setdefault(group_id, _no_offsets()).append(offset)
 
     def exchange_offsets(self, group_id: str | None = None) -> list[int]:
         """Of one group, or of all."""
@@ -25,26 +30,26 @@ class Index:
             return list(self.exchanges.get(group_id, ()))
         return sorted(offset for offsets in self.exchanges.values() for offset in offsets)
 
+    def backend_before(self, offset: int) -> int | None:
+        """The last backend record before `offset`; None where there is none."""
+        found = bisect_left(self.backends, offset)
+        return self.backends[found - 1] if found else None
+
     def cut(self, offset: int) -> None:
         """Forgets all that lies at `offset` and behind."""
         self.blobs = {digest: at for digest, at in self.blobs.items() if at < offset}
-        self.backends = [at for at in self.backends if at < offset]
-        self.rewards = [at for at in self.rewards if at < offset]
-        self.weights = [at for at in self.weights if at < offset]
-        for group_id, offsets in list(self.exchanges.items()):
-            while offsets and offsets[-1] >= offset:
-                offsets.pop()
-            if not offsets:
-                del self.exchanges[group_id]
+        for offsets in (self.backends, self.rewards, self.weights, *self.exchanges.values()):
+            del offsets[bisect_left(offsets, offset) :]
+        self.exchanges = {group_id: offsets for group_id, offsets in self.exchanges.items() if offsets}
 
     def as_record(self) -> dict[str, Any]:
         """What is written into the file."""
         return {
             "exchanges": {group: offsets.tolist() for group, offsets in self.exchanges.items()},
             "blobs": list(self.blobs.items()),
-            "backends": self.backends,
-            "rewards": self.rewards,
-            "weights": self.weights,
+            "backends": self.backends.tolist(),
+            "rewards": self.rewards.tolist(),
+            "weights": self.weights.tolist(),
         }
 
     @classmethod
@@ -53,7 +58,7 @@ class Index:
         return cls(
             {group: array("Q", offsets) for group, offsets in record["exchanges"].items()},
             dict(record["blobs"]),
-            record["backends"],
-            record["rewards"],
-            record.get("weights", []),
+            array("Q", record["backends"]),
+            array("Q", record["rewards"]),
+            array("Q", record.get("weights", ())),
         )

@@ -101,17 +101,24 @@ class LogReader:
         """The groups that have exchanges here."""
         return list(self._index.exchanges)
 
-    def summaries(self, group_id: str | None = None) -> Iterator[Summary]:
-        """Every exchange (of one group) in file order; their bodies are not even looked at.
+    def offsets(self, group_id: str | None = None) -> list[int]:
+        """Where the exchanges (of one group) lie, in file order."""
+        return self._index.exchange_offsets(group_id)
 
-        Raises LogCorruptError at a record whose envelope is damaged.
+    def summary(self, offset: int) -> Summary:
+        """The exchange whose record lies at `offset`, its bodies not even looked at.
+
+        Raises LogCorruptError when its envelope is damaged.
         """
-        for offset in self._index.exchange_offsets(group_id):
-            yield self._summary(offset, self._file.envelope(offset, RecordType.EXCHANGE))
+        return self._summary(offset, self._file.envelope(offset, RecordType.EXCHANGE))
+
+    def summaries(self, group_id: str | None = None) -> Iterator[Summary]:
+        """The `summary` of every exchange (of one group) in file order; raises as that does."""
+        return map(self.summary, self.offsets(group_id))
 
     def exchanges(self, group_id: str | None = None) -> Iterator[tuple[int, Exchange]]:
         """(offset, exchange) of every exchange (of one group) in file order; raises as `exchange` does."""
-        for offset in self._index.exchange_offsets(group_id):
+        for offset in self.offsets(group_id):
             yield offset, self.exchange(offset)
 
     def exchange(self, offset: int) -> Exchange:
@@ -169,7 +176,8 @@ class LogReader:
         """The record at `offset` and below it the bases that are not in memory any more."""
         chain = [self._file.record(offset, RecordType.EXCHANGE)]
         while (base := chain[-1].envelope.get("base")) is not None and base not in self._cache:
-            if base >= chain[-1].offset or len(chain) > MAX_DEPTH:
+            is_earlier = isinstance(base, int) and 0 < base < chain[-1].offset
+            if not is_earlier or len(chain) > MAX_DEPTH:
                 raise LogCorruptError(self.path, chain[-1].offset, f"rests on offset {base}, which cannot be")
             chain.append(self._file.record(base, RecordType.EXCHANGE))
         return chain
@@ -207,16 +215,15 @@ class LogReader:
 
     def _backend_at(self, offset: int) -> Mapping[str, Any] | None:
         """The probe in force at `offset`; None where none is known or its record is damaged."""
-        earlier = [at for at in self._index.backends if at < offset]
-        if not earlier:
+        at = self._index.backend_before(offset)
+        if at is None:
             return self.header.backend
-        if earlier[-1] not in self._backends:
+        if at not in self._backends:
             try:
-                record = self._file.record(earlier[-1], RecordType.BACKEND)
-                self._backends[earlier[-1]] = unpacked(record.body())
+                self._backends[at] = unpacked(self._file.record(at, RecordType.BACKEND).body())
             except LogCorruptError:
-                self._backends[earlier[-1]] = None
-        return self._backends[earlier[-1]]
+                self._backends[at] = None
+        return self._backends[at]
 
 
 __all__ = ["CACHE_BYTES", "Damage", "LogReader", "log_paths", "open_log"]

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import time
+from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -72,7 +73,8 @@ class LogWriter:
     def write(self, records: Sequence[Entry]) -> None:
         """Appends the records in order; the operating system has them, or the disk, when this returns.
 
-        Raises LogWriteError; then none of them is in the log, and a later call may succeed.
+        Raises LogWriteError; then none of them is in the log, and a later call may succeed. (Where the file
+        cannot even be cut back it is given up, and the whole ones of these records stay in it.)
         """
         if self._file is None or self._offset >= self._rotate_bytes:
             self.close()
@@ -159,7 +161,7 @@ class LogWriter:
         frames.append(self._counted(encoded.frame))
         return frames
 
-    def _placed(self, offsets: list[int], frame: bytes) -> bytes:
+    def _placed(self, offsets: array[int], frame: bytes) -> bytes:
         offsets.append(self._offset)
         return self._counted(frame)
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.exchanges import exchange
 from tests.support.logs import FACTS, weight_reading, write_log
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
+from turnstile.addon.tracelog.frames import RecordType, pack_record
 from turnstile.addon.tracelog.records import Exchange, Reward
 from turnstile.addon.tracelog.writer import LogWriter
 from turnstile.compiler import replay as replay_module
@@ -92,13 +93,13 @@ def test_a_log_cut_off_gives_what_is_whole_and_a_finding(tmp_path: Path) -> None
     assert (finding.log, finding.offset) == (path.name, second)
 
 
-def test_a_damaged_record_ends_the_log_there(tmp_path: Path) -> None:
+def test_a_damaged_envelope_costs_that_record_and_what_rests_on_it(tmp_path: Path) -> None:
     path = write_log(tmp_path, exchange(1), exchange(2), exchange(3))
     _, second, _ = offsets(path)
     damage(path, second + 40)
     with Replay([tmp_path]) as replay:
         (finding,) = replay.findings
-    assert replayed(tmp_path) == {"g": [exchange(1).exchange_id]}
+    assert replayed(tmp_path) == {"g": [exchange(1).exchange_id, "log_corrupt"]}
     assert (finding.kind, finding.severity, finding.log) == ("log_corrupt", "error", path.name)
     assert finding.offset == second
 
@@ -179,6 +180,19 @@ def test_of_several_copies_of_an_exchange_a_whole_one_is_read(tmp_path: Path, da
         ]
     whole, first = exchange(1).exchange_id, ("log_corrupt", "warning")
     assert found == ([first, whole] if damaged == 0 else [whole, ("duplicate_exchange", "warning")])
+
+
+def test_records_of_the_wrong_types_spoil_no_other(tmp_path: Path) -> None:
+    path = write_log(tmp_path, exchange(1), close=False)
+    envelope = {"id": 2, "group_id": "g", "started_at": 1e9, "duration_s": 1.0, "path": "/", "sizes": [1, 1]}
+    with path.open("ab") as file:
+        for wrong in {"started_at": "x"}, {"group_id": 5}, {"base": "x"}:
+            file.write(pack_record(RecordType.EXCHANGE, envelope | wrong, b""))
+    assert replayed(tmp_path) == {"g": [exchange(1).exchange_id, "log_corrupt"]}
+    with Replay([tmp_path]) as replay:
+        assert [(finding.kind, finding.severity) for finding in replay.findings] == [
+            ("log_corrupt", "error")
+        ] * 2
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:

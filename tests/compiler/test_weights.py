@@ -60,11 +60,16 @@ def test_spans_that_do_not_cover_the_sampled_ids_make_the_version_unknown(spans:
     ("versions", "spans", "fault"),
     [
         ({ONE: "8", ONE_MORE: "9"}, {}, f"{ONE} is '8', {ONE_MORE} is '9'"),
-        ({ONE: "8"}, {SPANS: [span(0, 5, "7")]}, f"the last of {SPANS} is '7', {ONE} is '8'"),
-        ({ONE_MORE: "7"}, {SPANS: [span(0, 5, "8")]}, f"the last of {SPANS} is '8', {ONE_MORE} is '7'"),
         ({}, {SPANS: [span(0, 5, "7")], MORE_SPANS: [span(0, 5, "8")]}, f"{SPANS} and {MORE_SPANS} differ"),
         ({ONE: 8}, {}, f"{ONE} is a int, expected a text"),
     ],
 )
 def test_places_that_tell_different_versions_make_it_unknown(versions: Any, spans: Any, fault: str) -> None:
     assert fault_of(versions, spans) == fault
+
+
+def test_spans_hold_against_a_single_version_and_a_finding_says_so() -> None:
+    found, [finding] = weight_spans_of({ONE: "9"}, {SPANS: [span(0, 3, "7"), span(3, 5, "8")]}, 5, PLACE)
+    assert found == ((0, "7"), (3, "8"))
+    assert (finding.kind, finding.severity) == ("weight_versions_invalid", "warning")
+    assert finding.message == f"{ONE} is '9', but the last of {SPANS} is '8'"

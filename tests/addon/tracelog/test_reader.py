@@ -125,7 +125,17 @@ def test_damaged_backend_record_costs_only_what_it_told(tmp_path: Path) -> None:
         log.check()
 
 
-MALFORMED = [{}, [], 7, {"group_id": "g"}, {"group_id": "g", "id": 1, "sizes": 3, "path": "/"}]
+SOUND = {"id": 1, "group_id": "g", "sizes": [0, 0], "path": "/", "started_at": 1.0, "duration_s": 1.0}
+MALFORMED = [
+    {},
+    [],
+    7,
+    {"group_id": "g"},
+    SOUND | {"sizes": 3},
+    SOUND | {"started_at": "now"},
+    SOUND | {"started_at": 1e300},
+    SOUND | {"rollout_id": 3},
+]
 
 
 @pytest.mark.parametrize("envelope", MALFORMED)
@@ -139,6 +149,15 @@ def test_record_that_says_something_else_is_corrupt_and_no_crash(tmp_path: Path,
         else:
             assert log.damage.kind == "log_corrupt"
             assert len(list(log.summaries())) == 3
+
+
+@pytest.mark.parametrize("base", [-1, 0, 10**9, "x"])
+def test_record_that_rests_on_nothing_is_corrupt_and_no_crash(tmp_path: Path, base: object) -> None:
+    path, _ = written(tmp_path, ROLLOUT, closed=False)
+    end = path.stat().st_size
+    path.write_bytes(path.read_bytes() + pack_record(RecordType.EXCHANGE, SOUND | {"base": base}, packed({})))
+    with open_log(path) as log, pytest.raises(LogCorruptError, match="rests on offset"):
+        log.exchange(end)
 
 
 @pytest.mark.parametrize("header", [[], {}, {"format": "x"}, {"format": [1]}])
