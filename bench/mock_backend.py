@@ -18,24 +18,14 @@ import workloads
 from sglang_reply import WEIGHT_VERSION
 from sglang_stream import DONE, stamped, stream_of
 
-SERVER_STREAM = b"stream:"
-_STREAM_HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-)
-_streams = cache(stream_of)
-_INFO = {
+SERVER_INFO = {
     "version": "0.5.23",
     "model_path": "mock",
     "served_model_name": "mock",
     "stream_interval": 1,
     "tool_call_parser": "qwen",
 }
-MODEL_STREAM = b"stream:"
-_STREAM_HEAD = (
-    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-)
-_streams = cache(stream_of)
-_INFO = {"model_path": "mock", "weight_version": WEIGHT_VERSION, "is_generation": True}
+MODEL_INFO = {"model_path": "mock", "weight_version": WEIGHT_VERSION, "is_generation": True}
 
 
 def main() -> None:

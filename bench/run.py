@@ -1,7 +1,8 @@
 """Runs the benchmarks, all or those that are named, and prints one table: `python bench/run.py [NAME]...`.
 
-Figures are CPU time, memory and bytes, so that a busy machine disturbs them little, and the delays of `streams`,
-which it disturbs much; the best are taken where little else runs. A missed target is said and changes no exit code: a benchmark is not a test.
+Figures are CPU time, memory and bytes, so that a busy machine disturbs them little, and the delays of
+`streams`, which it disturbs much; the best are taken where little else runs. A missed target is said and
+changes no exit code: a benchmark is not a test.
 """
 
 import argparse

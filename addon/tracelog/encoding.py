@@ -148,14 +148,17 @@ _YEAR_3000 = 32503680000.0  # Unix seconds; a time beyond it cannot be shown, an
 
 def _check(summary: Summary) -> None:
     """Raises ValueError for a field of another type or range than FORMAT.md's."""
-    texts = (summary.exchange_id, summary.group_id, summary.method, summary.path, summary.outcome)
-    times = (summary.started_at, summary.duration_s)
     is_sound = (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(time, float | int) and 0 <= time < _YEAR_3000 for time in times)
+        isinstance(summary.exchange_id, str)
+        and isinstance(summary.group_id, str)
+        and isinstance(summary.path, str)
+        and isinstance(summary.method, str)
+        and isinstance(summary.outcome, str)
         and isinstance(summary.rollout_id, str | None)
         and isinstance(summary.error, str | None)
         and isinstance(summary.status, int | None)
+        and 0 <= summary.started_at < _YEAR_3000
+        and 0 <= summary.duration_s < _YEAR_3000
     )
     if not is_sound:
         raise ValueError("a field of the envelope has another type or range than it should")

@@ -161,8 +161,10 @@ class LogReader:
             pass
 
     def _summary(self, offset: int, envelope: Mapping[str, Any]) -> Summary:
-        with self._well_formed(offset):
+        try:
             return summary_of(envelope, self.header.log_id, offset)
+        except (KeyError, TypeError, ValueError) as error:
+            raise LogCorruptError(self.path, offset, f"cannot be read: {error!r}") from error
 
     @contextmanager
     def _well_formed(self, offset: int) -> Iterator[None]:
