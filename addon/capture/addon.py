@@ -17,10 +17,14 @@ from mitmproxy.exceptions import OptionsError
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.capture import flows
-from turnstile.addon.capture.answers import give, internal_error, not_capturing
+from turnstile.addon.capture.answers import Answer, give, internal_error, not_capturing
 from turnstile.addon.capture.defaults import set_better_defaults
 from turnstile.addon.capture.error_pages import use_html_errors, use_openai_errors
-from turnstile.addon.capture.http_stream import extend_http_streams, restore_http_streams
+from turnstile.addon.capture.http_stream import (
+    extend_http_streams,
+    restore_http_streams,
+    what_mitmproxy_changed,
+)
 from turnstile.addon.capture.options import (
     Settings,
     SettingsError,
@@ -79,13 +83,22 @@ class TurnstileAddon:
         self._running = True
         if self._settings is None or self._session is not None:
             return
+        changed = what_mitmproxy_changed()
+        if changed is not None and self._settings.streaming != "buffered":
+            self._refuse_to_start(f"{changed}; set turnstile_streaming=buffered")
+            return
         try:
             self._session = open_session(self._settings)
         except LogWriteError as error:
             self._refuse_to_start(error)
         else:
             use_openai_errors()
-            extend_http_streams()
+            if changed is None:
+                extend_http_streams()
+            else:
+                logger.warning(
+                    "turnstile: %s, so what came of a reply that broke off is not recorded", changed
+                )
 
     async def request(self, flow: HTTPFlow) -> None:
         """Answers what is Turnstile's; asks the backend for more than the harness did."""
@@ -119,7 +132,8 @@ class TurnstileAddon:
         """Records the exchange before the reply leaves."""
         session = self._session
         if flow.id in self._cut_off:
-            give(flow, not_capturing(self._why_not))  # its record says that nobody got this reply
+            _cut(flow, not_capturing(self._why_not))  # its record says that nobody got this reply
+            return
         if session is None or not _from_harness(flow):
             return
         try:
@@ -203,3 +217,11 @@ def _is_registered(addon: TurnstileAddon) -> bool:
 def _from_harness(flow: HTTPFlow) -> bool:
     """Not read from a file, not sent again by mitmproxy's user."""
     return flow.live and flow.is_replay is None
+
+
+def _cut(flow: HTTPFlow, answer: Answer) -> None:
+    """The harness gets the answer, or no end of the stream that it has begun to read."""
+    if flow.response is None or not flow.response.stream:
+        give(flow, answer)
+    elif flow.killable:
+        flow.kill()  # type: ignore[no-untyped-call]

@@ -1,8 +1,10 @@
 """Keeps what is known of the backend: probed once, and again after it was away or wanted a key."""
 
 import asyncio
+import hashlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,8 @@ from turnstile.addon.tracelog.records import WeightReading
 logger = logging.getLogger(__name__)
 
 PROBE_TIMEOUT_S = 5.0
+KEY_PAUSE_S = 5.0  # between two probes that only try another key
+REFUSED_KEYS = 256  # that are remembered
 
 
 class BackendWatch:
@@ -30,6 +34,8 @@ class BackendWatch:
         choice: BackendChoice,
         learned: Callable[[Mapping[str, Any]], object],
         weights_read: Callable[[WeightReading], object] = lambda reading: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
         self.known: BackendFacts | None = None  # None: not probed yet, or away since
@@ -37,22 +43,26 @@ class BackendWatch:
         self._choice = choice
         self._learned, self._weights_read = learned, weights_read
         self._probing: asyncio.Task[None] | None = None
-        self._refused_keys: set[str | None] = set()  # the backend wants another key than these
+        self._refused_keys: OrderedDict[bytes, None] = OrderedDict()  # digests, the latest used last
+        self._clock, self._next_key_at = clock, float("-inf")
 
     def start(self, authorization: str | None = None) -> asyncio.Task[None]:
         """Probes in the background; one probe at a time, so an earlier one's key may be the one used."""
-        if self._probing is None or self._probing.done():
+        if not self._is_probing():
+            if self._refused_keys:
+                self._next_key_at = self._clock() + KEY_PAUSE_S
             self._probing = asyncio.create_task(self._probe(authorization))
+        assert self._probing is not None
         return self._probing
 
     async def facts(self, authorization: str | None) -> BackendFacts | None:
         """What is known; probes first where nothing is, with the harness's own `authorization`.
 
-        None when the backend does not answer the probe.
+        None when the backend does not answer the probe, or wants a key and another was tried just now.
         """
-        if self.known is None and authorization not in self._refused_keys:
+        if self.known is None and self._may_try(authorization):
             await asyncio.wait([self.start(authorization)])
-        if self.known is None and self._refused_keys and authorization not in self._refused_keys:
+        if self.known is None and self._refused_keys and self._may_try(authorization):
             await asyncio.wait([self.start(authorization)])  # the first one had another key
         return self.known
 
@@ -61,6 +71,21 @@ class BackendWatch:
         self.known = None
         self._refused_keys.clear()
 
+    def _is_probing(self) -> bool:
+        return self._probing is not None and not self._probing.done()
+
+    def _may_try(self, authorization: str | None) -> bool:
+        key = _digest(authorization)
+        if key in self._refused_keys:
+            self._refused_keys.move_to_end(key)
+            return False
+        return not self._refused_keys or self._is_probing() or self._clock() >= self._next_key_at
+
+    def _refused(self, authorization: str | None) -> None:
+        self._refused_keys[_digest(authorization)] = None
+        if len(self._refused_keys) > REFUSED_KEYS:
+            self._refused_keys.popitem(last=False)
+
     async def _probe(self, authorization: str | None) -> None:
         asked_at = time.time()
         try:
@@ -68,7 +93,7 @@ class BackendWatch:
                 probe, self.url, authorization=authorization, timeout_s=PROBE_TIMEOUT_S
             )
         except BackendNeedsKey as error:
-            self._refused_keys.add(authorization)
+            self._refused(authorization)
             self._found_nothing(str(error))
         except BackendUnreachable as error:
             self._found_nothing(str(error))
@@ -104,3 +129,8 @@ class BackendWatch:
             self._weights_read(
                 WeightReading(weight_version=version, asked_at=asked_at, answered_at=time.time())
             )
+
+
+def _digest(authorization: str | None) -> bytes:
+    """What is kept of a key: nobody can use it."""
+    return hashlib.sha256((authorization or "").encode("utf-8", "surrogateescape")).digest()

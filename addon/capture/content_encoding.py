@@ -54,15 +54,18 @@ def _encoding(headers: Headers) -> str:
     return "" if named == "identity" else named
 
 
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
 class _Gzip:
-    """One member after another, as RFC 1952 allows."""
+    """One member after another, as RFC 1952 allows; what follows and is none is ignored, as gzip does."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=31)
 
     def feed(self, piece: bytes) -> bytes:
         content = self._member.decompress(piece)
-        while self._member.eof and (rest := self._member.unused_data):
+        while self._member.eof and (rest := self._member.unused_data).startswith(_GZIP_MAGIC):
             self._member = zlib.decompressobj(wbits=31)
             content += self._member.decompress(rest)
         return content

@@ -89,7 +89,7 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
         delivered = flow.client_conn.connected and not isinstance(restored, Answer)
         return held.ended("complete", missing=missing, delivered=delivered)
 
-    problem = await record(session, held, complete)
+    problem = await record(session, held, "complete", complete)
     if problem is not None and session.settings.on_log_error == "fail":
         give(flow, not_recorded(problem))
     elif isinstance(restored, Answer):
@@ -218,4 +218,4 @@ def _hand_on(response: Response, restored: Restored) -> None:
 
 async def _record_early(session: Session, held: InFlight, outcome: Outcome, error: str) -> None:
     delivered = outcome in ("backend_failed", "refused")  # of these the harness is told
-    await record(session, held, lambda: held.ended(outcome, delivered=delivered, error=error))
+    await record(session, held, outcome, lambda: held.ended(outcome, delivered=delivered, error=error))

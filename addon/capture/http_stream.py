@@ -7,7 +7,9 @@ A reply that is held is gathered inside the layer, which drops it when the backe
 leaves within it. All failures pass through one method; from there on the flow has what had come.
 """
 
+import inspect
 from dataclasses import dataclass
+from typing import Any
 
 from mitmproxy.http import HTTPFlow
 from mitmproxy.proxy.commands import StartHook
@@ -18,8 +20,8 @@ from mitmproxy.proxy.layers.http._events import RequestProtocolError, ResponseDa
 
 from turnstile.addon.capture.live_stream import LiveStream
 
-_hand_on = HttpStream.state_stream_response_body
-_fail = HttpStream.handle_protocol_error
+_hand_on: Any = getattr(HttpStream, "state_stream_response_body", None)
+_fail: Any = getattr(HttpStream, "handle_protocol_error", None)
 
 
 @dataclass
@@ -27,6 +29,16 @@ class TurnstileDoneHook(StartHook):  # type: ignore[no-untyped-call]
     """A stream holds something back until this hook's addons have dealt with it."""
 
     flow: HTTPFlow
+
+
+def what_mitmproxy_changed() -> str | None:
+    """Why its methods cannot be exchanged; None when they are those that Turnstile knows."""
+    for name, method in (("state_stream_response_body", _hand_on), ("handle_protocol_error", _fail)):
+        takes = list(inspect.signature(method).parameters) if callable(method) else None
+        if takes != ["self", "event"]:
+            found = "is gone" if takes is None else f"takes ({', '.join(takes)}), not (self, event)"
+            return f"this mitmproxy is not one that Turnstile knows: HttpStream.{name} {found}"
+    return None
 
 
 def extend_http_streams() -> None:
@@ -37,6 +49,8 @@ def extend_http_streams() -> None:
 
 def restore_http_streams() -> None:
     """Puts mitmproxy's own methods back."""
+    if what_mitmproxy_changed() is not None:
+        return
     HttpStream.state_stream_response_body = _hand_on  # type: ignore[method-assign]
     HttpStream.handle_protocol_error = _fail  # type: ignore[method-assign]
 
@@ -46,7 +60,9 @@ def _hand_on_and_wait(stream: HttpStream, event: Event) -> CommandGenerator[None
     live = stream.flow.response.stream if stream.flow.response else None
     if isinstance(live, LiveStream) and live.held_back:
         yield TurnstileDoneHook(stream.flow)
-        yield SendHttp(ResponseData(stream.stream_id, live.released()), stream.context.client)
+        released = live.released()
+        if released:  # an empty piece would end the harness's body
+            yield SendHttp(ResponseData(stream.stream_id, released), stream.context.client)
 
 
 def _keep_and_fail(

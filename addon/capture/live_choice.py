@@ -16,7 +16,11 @@ LIVE_SINCE = (0, 5, 20)
 def may_stream_live(session: Session, facts: BackendFacts | None) -> bool:
     """Whether a request for a stream goes out as one, to a backend of these facts."""
     option = session.settings.streaming
-    if option == "buffered" or session.fell_back or facts is None:
+    if option == "buffered" or session.fell_back:
+        return False
+    if facts is None:
+        if option == "live":
+            note_buffered(session, "it is not known yet what the backend is")
         return False
     if facts.kind != "sglang" or not at_least(facts, *LIVE_SINCE):
         if option == "live":

@@ -17,7 +17,7 @@ from turnstile.addon.capture.live_choice import fall_back
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.recording import record
 from turnstile.addon.capture.session import Session
-from turnstile.addon.capture.shortcomings import note_missing_in_stream, note_own_error
+from turnstile.addon.capture.shortcomings import note_behind_done, note_missing_in_stream, note_own_error
 from turnstile.addon.tracelog.records import Exchange
 
 UNTOUCHED = Asking((), Harness(wants_stream=True, include_usage=True))
@@ -51,12 +51,13 @@ def begin(session: Session, held: InFlight, response: Response) -> None:
         decoder=decoder,
         restorer=restorer,
         at_fault=lambda error: held.note(note_own_error(session, "handing on a stream", error)),
+        behind_done=lambda: note_behind_done(session),
     )
 
 
 async def record_stream(session: Session, held: InFlight, stream: LiveStream) -> None:
     """Records a stream that has told all, before the harness is told that it has."""
-    problem = await record(session, held, lambda: _complete(session, held, stream))
+    problem = await record(session, held, "complete", lambda: _complete(session, held, stream))
     if held.asking is not None and held.asking.live:
         session.weights.stream_ended(held.flow.request.headers.get("authorization"))
     if problem is not None and session.settings.on_log_error == "fail":

@@ -30,6 +30,11 @@ def note_missing_in_stream(session: Session, missing: Collection[str]) -> None:
     say_once(session, f"live streams lack {', '.join(missing)}: {what_to_do}")
 
 
+def note_behind_done(session: Session) -> None:
+    """Says once that a record is made when [DONE] comes, and lacks what comes behind it."""
+    say_once(session, "the backend sends bytes behind [DONE]: they are handed on and not recorded")
+
+
 def note_streamed_by_others(session: Session) -> str:
     """Says once that replies pass unseen; returns what the record shall say."""
     problem = "another script of mitmproxy streamed the reply, so that its body was not seen"

@@ -1,7 +1,7 @@
 """Reads the backend's weight version apart from any exchange, for a stream does not tell its own.
 
 A reading that is begun after a stream has ended serves every stream that had ended by then. So one is under
-way at a time, however many streams end, and they are not many.
+way at a time, however many streams end, and while the weights stay the same there is one a second at most.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from turnstile.addon.tracelog.records import WeightReading
 
 TIMEOUT_S = 5.0
 PAUSE_S = 0.1  # between two readings, each of which costs about as much as 30 chunks of a stream
+UNCHANGED_PAUSE_S = 1.0  # where the second said the same as the first
 ANSWER_LIMIT_BYTES = 1 << 20
 PATHS = ("/model_info", "/get_model_info")  # the second before SGLang 0.5.8
 
@@ -28,7 +29,9 @@ class WeightReader:
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._reading: asyncio.Task[None] | None = None
         self._authorization: str | None = None
-        self._ended = self._served = 0  # streams: that have ended, and that a reading has followed
+        # streams: that have ended, that a reading has followed, that somebody waits for
+        self._ended = self._served = self._wanted = 0
+        self._latest: str | None = None
         self._progress = asyncio.Event()  # set, and replaced, with every reading
         self._hurry = asyncio.Event()  # set when somebody waits
 
@@ -41,7 +44,7 @@ class WeightReader:
 
     async def settled(self) -> None:
         """Returns once a reading has followed every stream that has ended by now."""
-        ended = self._ended
+        self._wanted = ended = self._ended
         self._hurry.set()
         while self._served < ended:
             await self._progress.wait()
@@ -54,9 +57,16 @@ class WeightReader:
             self._served = serving
             self._progress.set()
             self._progress = asyncio.Event()
-            self._hurry.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), PAUSE_S)
+            pause_s = PAUSE_S if version is None or version != self._latest else UNCHANGED_PAUSE_S
+            self._latest = version
+            await self._pause(pause_s)
+
+    async def _pause(self, seconds: float) -> None:
+        if self._wanted > self._served:
+            return
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), seconds)
 
     def _version(self, authorization: str | None) -> str | None:
         """What the backend says; None when it does not say."""

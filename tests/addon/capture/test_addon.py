@@ -206,6 +206,45 @@ def test_options_do_not_change_under_a_running_capture(own_backend: Backend, tmp
         assert len(proxy.exchanges()) == 1
 
 
+UNKNOWN_MITMPROXY = """
+from mitmproxy.proxy.layers.http import HttpStream
+
+real = HttpStream.handle_protocol_error
+HttpStream.handle_protocol_error = lambda self, event, more=None: real(self, event)
+
+from turnstile.addon.capture import addon
+addons = [addon()]
+"""
+
+
+@pytest.mark.parametrize("streaming", ["live", "auto"])
+def test_a_mitmproxy_of_other_insides_is_refused_where_streams_may_be_live(
+    own_backend: Backend, tmp_path: Path, streaming: str
+) -> None:
+    script, log = tmp_path / "unknown.py", tmp_path / "log"
+    script.write_text(UNKNOWN_MITMPROXY)
+    arguments = ("-s", str(script), "--mode", f"reverse:{own_backend.url}", "-p", "0")
+    options = ("--set", f"turnstile_log={log}", "--set", f"turnstile_streaming={streaming}")
+    with started_mitmdump(*arguments, *options, log_directory=log) as proxy:
+        assert proxy.process.wait(20) != 0
+        proxy.stop()
+    (said,) = (line for line in proxy.lines if "turnstile: " in line)
+    assert "HttpStream.handle_protocol_error takes (self, event, more), not (self, event)" in said
+    assert "set turnstile_streaming=buffered" in said
+    assert not any("Traceback" in line for line in proxy.lines)
+    assert not log.exists()
+
+
+def test_a_mitmproxy_of_other_insides_captures_whole_replies(own_backend: Backend, tmp_path: Path) -> None:
+    script = tmp_path / "unknown.py"
+    script.write_text(UNKNOWN_MITMPROXY)
+    with running_mitmdump(own_backend.url, tmp_path / "log", script=script, streaming="buffered") as proxy:
+        assert proxy.ask("POST", CHAT, BODY).status == 200
+        assert len(proxy.exchanges()) == 1
+        assert proxy.stop() == 0
+    assert len([line for line in proxy.lines if "is not one that Turnstile knows" in line]) == 1
+
+
 # --- the secret
 
 

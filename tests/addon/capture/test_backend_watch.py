@@ -1,10 +1,13 @@
 import asyncio
+import hashlib
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from tests.support.backend import Backend, Received, Reply, running_backend
+from turnstile.addon.capture import backend_watch
 from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.tracelog.records import WeightReading
 
@@ -97,3 +100,35 @@ async def test_a_backend_that_tells_nothing_is_unknown_unless_the_user_says_what
     facts = await BackendWatch(own_backend.url, "sglang", lambda facts: None).facts(None)
     assert facts is not None
     assert facts.kind == "sglang"
+
+
+async def test_other_keys_cost_a_probe_each_five_seconds_at_most(own_backend: Backend) -> None:
+    clock = [100.0]
+    own_backend.guard = wants_key
+    watch = BackendWatch(own_backend.url, "auto", lambda facts: None, clock=lambda: clock[0])
+    await watch.start()
+    tried = []
+    for clock[0], key in ((100.0, "a"), (100.0, "b"), (104.9, "c"), (105.0, "d"), (109.9, "right")):
+        before = len(own_backend.probes)
+        assert await watch.facts(f"Bearer {key}") is None
+        tried += [key] if len(own_backend.probes) > before else []
+    assert tried == ["a", "d"]
+    clock[0] = 110.0
+    found = await asyncio.gather(*(watch.facts("Bearer right") for _ in range(3)))  # they share one
+    assert [facts is not None for facts in found] == [True] * 3
+
+
+async def test_of_refused_keys_digests_are_kept_and_not_all(
+    own_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend_watch, "REFUSED_KEYS", 2)
+    clock = itertools.count(0.0, 10.0)
+    own_backend.guard = wants_key
+    watch = BackendWatch(own_backend.url, "auto", lambda facts: None, clock=lambda: next(clock))
+    tried = []
+    for key in ("a", "b", "a", "c", "a", "b"):
+        before = len(own_backend.probes)
+        assert await watch.facts(f"Bearer {key}") is None
+        tried += [key] if len(own_backend.probes) > before else []
+    assert tried == ["a", "b", "c", "b"]  # b was the one used longest ago
+    assert set(watch._refused_keys) == {hashlib.sha256(f"Bearer {key}".encode()).digest() for key in "ab"}

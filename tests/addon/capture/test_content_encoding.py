@@ -42,6 +42,15 @@ def test_a_stream_is_undone_piece_by_piece(name: str, compress: Callable[[bytes]
     assert b"".join(map(decoder.feed, pieces)) == BODY
 
 
+@pytest.mark.parametrize("behind", [b"\0", b"\0" * 9, b"no member", b"\x1f", b"\x1f\x8a and so on"])
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_bytes_behind_the_last_gzip_member_are_ignored_as_gzip_does(behind: bytes, size: int) -> None:
+    packed, decoder = in_parts(gzip.compress)(BODY) + behind, stream_decoder((("content-encoding", "gzip"),))
+    assert decoder is not None
+    pieces = [packed[at : at + size] for at in range(0, len(packed), size)]
+    assert b"".join(map(decoder.feed, pieces)) == BODY
+
+
 @pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd"])
 def test_what_was_flushed_is_told_at_once(name: str) -> None:
     first, _ = flushed(name)

@@ -87,3 +87,12 @@ async def test_auto_falls_back_for_good_and_live_never(
     assert may_stream_live(live, NEW)
     assert not may_stream_live(auto, NEW)
     assert len(caplog.records) == 1
+
+
+async def test_that_the_backend_is_not_known_is_said_to_who_asked_for_live_streams(tmp_path: Path) -> None:
+    live, auto = session(tmp_path, "live"), session(tmp_path, "auto")
+    for _ in range(2):
+        may_stream_live(live, None)
+        may_stream_live(auto, None)
+    problem = "streams are buffered: it is not known yet what the backend is"
+    assert (live.said, auto.said) == ({problem}, set())

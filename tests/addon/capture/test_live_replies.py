@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import re
 import signal
 import socket
 import threading
@@ -36,6 +37,11 @@ BODY = json.dumps({"model": "m", "messages": QUESTION, "stream": True}).encode()
 JSON = {"content-type": "application/json"}
 TEXTS = ("It", " is", " 4")
 DONE = b"data: [DONE]\n\n"
+ASKED_FOR = {
+    "return_input_ids_in_sglext": True,
+    "return_output_ids_in_sglext": True,
+    "stream_options": {"include_usage": True},
+}
 
 
 def expected(*texts: str) -> bytes:
@@ -228,7 +234,13 @@ def test_what_comes_behind_done_passes_too(live_proxy: Proxy, backend: Backend) 
     behind = b": bye\n\ndata: [DONE]\n\ndata: {"
     backend.script = lambda received: as_stream([*chat_stream(received.json, *TEXTS), behind])
     assert ask(live_proxy, "behind") == expected() + behind
-    assert len(live_proxy.exchanges("behind")) == 1
+    exchange = live_proxy.exchange("behind")
+    assert exchange.reply == b"".join(chat_stream(backend.received[0].json, *TEXTS))
+    problem = "the backend sends bytes behind [DONE]: they are handed on and not recorded"
+    assert problem in live_proxy.health()["problems"]
+    assert "INCOMPLETE CAPTURE" in live_proxy.wait_for_line(re.escape(problem)).string
+    ask(live_proxy, "behind-again")
+    assert live_proxy.health()["problems"].count(problem) == 1
 
 
 def test_a_stream_without_done_is_recorded_before_the_harness_learns_that_it_ended(
@@ -521,12 +533,14 @@ SLOW = """
 import asyncio
 from turnstile.addon.capture import live_replies
 
-real = live_replies.record
+real, recorded = live_replies.record, asyncio.Event()
 
-async def record(session, held, make):
-    while held.route.group_id.startswith("slow") and not session.counters.captured:
-        await asyncio.sleep(0.01)
-    return await real(session, held, make)
+async def record(session, held, *others):
+    if held.route.group_id.startswith("slow"):
+        await recorded.wait()
+    problem = await real(session, held, *others)
+    recorded.set()
+    return problem
 
 live_replies.record = record
 """
@@ -633,3 +647,121 @@ def test_a_fault_of_our_own_loses_no_byte_of_a_stream(own_backend: Backend, tmp_
         proxy.stop()
     assert len([line for line in proxy.lines if "OWN ERROR" in line]) == 1
     assert not any("Prompt and Key" in line or "crashed" in line for line in proxy.lines)
+
+
+NOT_WAITING = """
+from mitmproxy.proxy.layers.http import HttpStream
+from turnstile.addon.capture import addon as made, http_stream
+
+# what Turnstile puts in the method's place is never called
+http_stream._hand_on_and_wait = http_stream._hand_on
+addons = [made()]
+"""
+
+
+def test_a_done_that_mitmproxy_hands_on_before_the_record_is_said_and_counted(
+    own_backend: Backend, tmp_path: Path
+) -> None:
+    script = tmp_path / "not_waiting.py"
+    script.write_text(NOT_WAITING)
+    own_backend.script = streams()
+    with running_mitmdump(own_backend.url, tmp_path / "log", script=script, streaming="live") as proxy:
+        for _ in range(2):
+            assert ask(proxy, "g") == expected()
+        assert proxy.health()["capture"]["own_errors"] == 2
+        errors = [exchange.error for exchange in proxy.exchanges()]
+        proxy.stop()
+    assert errors == ["Turnstile failed while handing on a stream: LeftUnrecordedError"] * 2
+    assert len([line for line in proxy.lines if "OWN ERROR while handing on a stream: LeftUnr" in line]) == 1
+
+
+UNRECORDABLE = """
+from turnstile.addon.capture import live_replies
+from turnstile.addon.capture.live_stream import LiveStream
+
+def missing(session, held, stream):
+    raise RuntimeError("Prompt and Key")
+
+live_replies._complete = missing
+"""
+
+
+def test_an_exchange_whose_record_cannot_be_made_has_a_bare_one(own_backend: Backend, tmp_path: Path) -> None:
+    script = tmp_path / "unrecordable.py"
+    script.write_text(UNRECORDABLE)
+    own_backend.script = streams()
+    with running_mitmdump(own_backend.url, tmp_path / "log", "-s", str(script), streaming="live") as proxy:
+        assert ask(proxy, "g") == expected()
+        exchange, counts = proxy.exchange("g"), proxy.health()["capture"]
+    assert (exchange.outcome, exchange.delivered, exchange.status) == ("complete", True, 200)
+    assert exchange.reply == b"".join(chat_stream(own_backend.received[0].json, *TEXTS))
+    assert exchange.error == "Turnstile failed while making a record: RuntimeError"
+    assert (counts["own_errors"], counts["outcomes"], counts["in_flight"]) == (1, {"complete": 1}, 0)
+
+
+LINGERING = """
+import asyncio
+import urllib.request
+
+class Lingering:
+    async def done(self):
+        print("stopping", flush=True)
+        await asyncio.to_thread(urllib.request.urlopen, "BACKEND/stopping")
+
+addons = [Lingering()]
+"""
+
+
+def test_no_stream_that_the_log_calls_interrupted_gets_its_end_or_what_was_added(
+    own_backend: Backend, tmp_path: Path
+) -> None:
+    """The backend goes on behind the end of the log, while mitmproxy is still there."""
+    texts = [f" {number}" for number in range(8)]
+    under_way, go, over = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def held_up(received: Received) -> Iterator[bytes]:
+        events = chat_stream(received.json, *texts)
+        before = int(received.json["messages"][0]["content"])
+        yield from events[:before]
+        assert go.wait(20)
+        yield from events[before:]
+
+    def answer(received: Received) -> Reply:
+        if received.path == "/stopping":
+            go.set()
+            assert over.wait(20)
+            return Reply(b"{}")
+        return as_stream(held_up(received))
+
+    def one(proxy: Proxy, before: int) -> bytes:
+        body = json.dumps({"model": "m", "messages": [{"content": str(before)}], "stream": True}).encode()
+        with asked(proxy, f"stopped-{before}", body) as reply:
+            first = read_events(reply, min(before, len(texts) + 2))
+            under_way.release()
+            with pytest.raises(http.client.IncompleteRead) as broken:
+                reply.read()
+        return first + broken.value.partial
+
+    own_backend.script = answer
+    script = tmp_path / "lingering.py"
+    script.write_text(LINGERING.replace("BACKEND", own_backend.url))
+    counts = range(1, len(chat_stream(ASKED_FOR, *texts)))  # all but [DONE]
+    arguments = ("-s", str(script))
+    with (
+        running_mitmdump(own_backend.url, tmp_path / "log", *arguments, streaming="live") as proxy,
+        ThreadPoolExecutor(len(counts)) as pool,
+    ):
+        asking = [pool.submit(one, proxy, before) for before in counts]
+        for _ in counts:
+            assert under_way.acquire(timeout=20)
+        proxy.process.send_signal(signal.SIGTERM)
+        try:
+            got = [each.result(20) for each in asking]
+        finally:
+            over.set()
+        assert proxy.stop() == 0
+        found = proxy.logged()
+    assert [exchange.outcome for exchange in found] == ["interrupted"] * len(counts)
+    for body, before in zip(got, counts, strict=True):
+        assert body == b"".join(chat_stream({"model": "m"}, *texts)[: min(before, len(texts) + 2)])
+    assert not any("Traceback" in line for line in proxy.lines)

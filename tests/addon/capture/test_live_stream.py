@@ -7,7 +7,7 @@ from tests.support.backend import chat_stream
 from turnstile.addon.backends.asking import ask_chat_live
 from turnstile.addon.backends.live import LiveRestorer
 from turnstile.addon.capture.content_encoding import Decoder
-from turnstile.addon.capture.live_stream import LiveStream
+from turnstile.addon.capture.live_stream import LeftUnrecordedError, LiveStream
 from turnstile.addon.tracelog.records import spliced
 
 REQUEST = b'{"model": "m", "stream": true}'
@@ -29,14 +29,28 @@ class Watched:
     def __init__(self, restorer: LiveRestorer | None, decoder: Decoder | None = None) -> None:
         self.given: list[bytes] = []
         self.faults: list[Exception] = []
+        self.times_behind_done = 0
         self.stream = LiveStream(
-            started_at=0.0, decoder=decoder, restorer=restorer, at_fault=self.faults.append
+            started_at=0.0,
+            decoder=decoder,
+            restorer=restorer,
+            at_fault=self.faults.append,
+            behind_done=self.see_behind_done,
         )
+
+    def see_behind_done(self) -> None:
+        self.times_behind_done += 1
 
     def feed(self, *pieces: bytes) -> bytes:
         for piece in pieces:
             self.given += self.stream(piece)
         assert all(self.given)  # an empty one would end the harness's body
+        return b"".join(self.given)
+
+    def feed_and_release(self, *pieces: bytes) -> bytes:
+        """What is held back goes at once, as behind a record that takes no time."""
+        for piece in pieces:
+            self.given += [*self.stream(piece), self.stream.released()]
         return b"".join(self.given)
 
 
@@ -109,7 +123,7 @@ def test_after_a_failure_the_bytes_go_on_from_where_they_were_held_back(line_end
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
     for at in range(len(pieces) + 1):  # the last one fails at the end
         watched = Watched(Failing(at))
-        assert watched.feed(*pieces, b"") == whole
+        assert watched.feed_and_release(*pieces, b"") == whole
         assert [type(fault) for fault in watched.faults] == [RuntimeError]
         assert watched.stream.reply == whole
 
@@ -136,3 +150,32 @@ def test_a_content_encoding_is_undone_first_and_passes_from_where_it_cannot_be()
     assert given == [[], [], [b"data: x\n\n"], [b"data: Y\n\n"], [b"DATA: Z\n\n"], []]
     assert watched.stream.reply == b"data: x\n\ndata: Y\n\nDATA: Z\n\n"
     assert [type(fault) for fault in watched.faults] == [ValueError]
+
+
+@pytest.mark.parametrize("last", [b"", b"data: more\n\n"])
+def test_a_done_that_leaves_before_its_record_is_a_fault_of_our_own(last: bytes) -> None:
+    watched = Watched(LiveRestorer(ASKING))
+    watched.feed(*EVENTS)
+    assert watched.faults == []
+    assert watched.feed(last) == EXPECTED + last  # nothing has called `released`, and no byte is lost
+    assert [type(fault) for fault in watched.faults] == [LeftUnrecordedError]
+    assert watched.faults[0].__traceback__ is not None
+
+
+def test_what_comes_behind_done_is_told_of_and_a_mere_blank_line_is_not() -> None:
+    watched = Watched(LiveRestorer(ASKING))
+    assert watched.feed_and_release(*EVENTS, b"\n", b"") == EXPECTED + b"\n"
+    assert watched.times_behind_done == 0
+    again = Watched(LiveRestorer(ASKING))
+    assert again.feed_and_release(*EVENTS, b": bye\n\n", b"") == EXPECTED + b": bye\n\n"
+    assert again.times_behind_done == 1
+
+
+@pytest.mark.parametrize("count", range(len(EVENTS) + 1))
+def test_a_stream_that_was_cut_gives_nothing_more(count: int) -> None:
+    watched = Watched(LiveRestorer(ASKING))
+    before = watched.feed(*EVENTS[:count])
+    watched.stream.cut()
+    assert watched.feed(*EVENTS[count:], b"") == before
+    assert (watched.stream.held_back, watched.stream.released(), watched.faults) == (b"", b"", [])
+    assert DONE not in before

@@ -1,11 +1,13 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import pytest
 
 from tests.support.backend import Backend, Received, Reply, running_backend
+from turnstile.addon.capture import weight_reader
 from turnstile.addon.capture.weight_reader import WeightReader
 from turnstile.addon.tracelog.records import WeightReading
 
@@ -52,6 +54,54 @@ async def test_streams_that_end_together_share_a_reading_begun_after_all_of_them
     await reader.settled()
     assert versions(readings) == ["step-1", "step-2"]
     assert readings[0].answered_at <= readings[1].asked_at
+
+
+async def test_weights_that_stay_the_same_are_read_seldom_but_for_who_waits(
+    own_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    real = asyncio.wait_for
+
+    async def seen(waited: Coroutine[Any, Any, bool], seconds: float) -> bool:
+        pauses.append(seconds)
+        return await real(waited, 3600)  # only `settled` ends it
+
+    monkeypatch.setattr(weight_reader.asyncio, "wait_for", seen)
+    said = iter(["step-1", "step-1", "step-1", "step-2", "step-2"])
+    own_backend.guard = lambda received: Reply(json.dumps({"weight_version": next(said)}).encode())
+    readings: list[WeightReading] = []
+    reader = WeightReader(own_backend.url, readings.append)
+    for _ in range(5):
+        reader.stream_ended(None)
+        await reader.settled()
+        await asyncio.sleep(0)  # the reader begins its pause
+    assert versions(readings) == ["step-1"] * 3 + ["step-2"] * 2
+    assert pauses == [0.1, 1.0, 1.0, 0.1, 1.0]
+    await reader.settled()  # ends the pause, and the task
+
+
+async def test_who_waits_while_a_reading_is_under_way_does_not_wait_for_the_pause_behind_it(
+    own_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weight_reader, "PAUSE_S", 3600.0)
+    asked, go = threading.Event(), threading.Event()
+
+    def slow(received: Received) -> Reply:
+        asked.set()
+        assert go.wait(20)
+        return Reply(b'{"weight_version": "step-1"}')
+
+    own_backend.guard = slow
+    readings: list[WeightReading] = []
+    reader = WeightReader(own_backend.url, readings.append)
+    reader.stream_ended(None)
+    await asyncio.to_thread(asked.wait, 20)
+    reader.stream_ended(None)
+    settled = asyncio.create_task(reader.settled())
+    await asyncio.sleep(0)  # it waits
+    go.set()
+    await asyncio.wait_for(settled, 20)
+    assert versions(readings) == ["step-1"] * 2
 
 
 async def test_where_no_stream_has_ended_nothing_is_waited_for(own_backend: Backend) -> None:
