@@ -27,7 +27,7 @@ def _may_name_one(body: bytes) -> bool:
     """Cheaply, for a body may hold megabytes of images: only what may name one is parsed."""
     spelled_out = b"image_url" in body and _WEB_ADDRESS.search(body) is not None
     is_not_utf8 = b"\0" in body[:8]  # servers read JSON in UTF-16 and UTF-32 too
-    return spelled_out or is_not_utf8 or _ESCAPED_ASCII.search(body) is not None
+    return spelled_out or is_not_utf8 or (b"\\u00" in body and _ESCAPED_ASCII.search(body) is not None)
 
 
 def _image_urls(request: Any) -> Iterator[str]:

@@ -143,6 +143,8 @@ def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary
     return summary
 
 
+_TEXT_OR_NONE = (str, type(None))  # made once: this is asked of every record
+_INT_OR_NONE = (int, type(None))
 _YEAR_3000 = 32503680000.0  # Unix seconds; a time beyond it cannot be shown, and is none
 
 
@@ -154,9 +156,9 @@ def _check(summary: Summary) -> None:
         and isinstance(summary.path, str)
         and isinstance(summary.method, str)
         and isinstance(summary.outcome, str)
-        and isinstance(summary.rollout_id, str | None)
-        and isinstance(summary.error, str | None)
-        and isinstance(summary.status, int | None)
+        and isinstance(summary.rollout_id, _TEXT_OR_NONE)
+        and isinstance(summary.error, _TEXT_OR_NONE)
+        and isinstance(summary.status, _INT_OR_NONE)
         and 0 <= summary.started_at < _YEAR_3000
         and 0 <= summary.duration_s < _YEAR_3000
     )

@@ -191,14 +191,11 @@ class LogReader:
             below = self._cache[base]
             self._cache.move_to_end(base)
         body = record.body(below.dictionary)
-        with self._well_formed(record.offset):
-            exchange = decode_exchange(
-                self._summary(record.offset, record.envelope),
-                body,
-                (below.request, below.reply),
-                self._blob,
-                self._backend_at(record.offset),
-            )
+        summary, backend = self._summary(record.offset, record.envelope), self._backend_at(record.offset)
+        try:
+            exchange = decode_exchange(summary, body, (below.request, below.reply), self._blob, backend)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise LogCorruptError(self.path, record.offset, f"cannot be rebuilt: {error}") from error
         self._remember(record.offset, _Unpacked(exchange.request, exchange.reply, body[-DICTIONARY_SIZE:]))
         return exchange
 
