@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from turnstile.compiler.finding import Finding, Place
-from turnstile.compiler.forest import OpenSequence
+from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.sequence import TrainingSequence
 
 

@@ -6,8 +6,9 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
@@ -16,6 +17,8 @@ from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.rewards import GroupRewards
+from turnstile.compiler.routing.outcome import lost_rows, routing_changes
+from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.sequences import training_sequences
 from turnstile.compiler.turns import Texts, turns_of
@@ -41,6 +44,8 @@ class Options:
 
     policy: str = "strict"
     max_tokens: int | None = None  # longer sequences are left out
+    model_config: Mapping[str, Any] | None = None  # as read_model_config gives it; None: the log tells
+    trusted_only: bool = False  # sequences whose routing cannot be believed are left out
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -51,11 +56,14 @@ def compile_groups(
     replay: Replay, options: Options, progress: Progress = lambda exchanges: None
 ) -> Iterator[CompiledGroup]:
     """Compiles every group of `replay`, one after the other."""
+    routing = RoutingReader(options.model_config)
     for group_id in replay.groups:
-        yield _compiled(group_id, replay, options, progress)
+        yield _compiled(group_id, replay, routing, options, progress)
 
 
-def _compiled(group_id: str, replay: Replay, options: Options, progress: Progress) -> CompiledGroup:
+def _compiled(
+    group_id: str, replay: Replay, routing: RoutingReader, options: Options, progress: Progress
+) -> CompiledGroup:
     merger = POLICIES[options.policy]()
     causes, texts = Causes(), Texts()
     explanations: list[Explanation] = []
@@ -66,13 +74,14 @@ def _compiled(group_id: str, replay: Replay, options: Options, progress: Progres
         if isinstance(item, Finding):
             findings.append(item)
             continue
-        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read)
+        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read, routing)
         findings += read.findings
         exchanges, turns = exchanges + 1, turns + len(read.turns)
         for turn in read.turns:
-            if (started := merger.add(turn)) is not None:
+            if (started := merger.add(turn, read.routing.get(turn.choice))) is not None:
                 explanations.append(causes.of_start(started, read.answers))
             causes.note(turn)
+    findings += [*routing_changes(merger.sequences), *lost_rows(merger.sequences)]
     findings += too_long(merger.sequences, options.max_tokens)
     sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)

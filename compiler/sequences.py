@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnstile.compiler.causes import Explanation
-from turnstile.compiler.forest import OpenSequence, equal_front
+from turnstile.compiler.forest import equal_front
+from turnstile.compiler.open_sequence import OpenSequence
+from turnstile.compiler.routing.outcome import routed_experts_of
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
 from turnstile.compiler.turn import Turn
@@ -47,6 +49,7 @@ def _training_sequence(
         logprobs=_logprobs(sequence),
         segment_info=_segments(sequence),
         weight_versions=_weight_versions(sequence),
+        routed_experts=routed_experts_of(sequence),
         exchanges=tuple(Call(turn.exchange_id, turn.choice) for turn in sequence.turns),
         parent=parent,
         finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),

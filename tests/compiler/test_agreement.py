@@ -32,7 +32,6 @@ def reading(
         cached_tokens=None,
         num_retractions=None,
         message=None,
-        routed_experts=None,
     )
 
 

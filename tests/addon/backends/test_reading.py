@@ -35,7 +35,6 @@ def test_a_reply_is_read_whole() -> None:
             cached_tokens=1,
             num_retractions=0,
             message={"role": "assistant", "content": "4", "reasoning_content": None},
-            routed_experts=None,
         )
     ]
 
@@ -56,7 +55,6 @@ def test_a_bare_reply_leaves_unknown_what_it_does_not_tell() -> None:
             cached_tokens=None,
             num_retractions=None,
             message=None,
-            routed_experts=None,
         )
     ]
 
@@ -214,8 +212,21 @@ def test_retractions_are_read_under_their_older_name_too() -> None:
 
 
 def test_routing_is_handed_on_untouched() -> None:
-    assert reading_of(choice(meta_info={"routed_experts": "AA=="})).routed_experts == "AA=="
-    assert reading_of(sglext={"routed_experts": "AQ=="}).routed_experts == "AQ=="
+    of_choice = reading_of(choice(meta_info={"routed_experts": "AA==", "routed_experts_dtype": "uint8"}))
+    assert of_choice.routed_experts == {"meta_info.routed_experts": "AA=="}
+    assert of_choice.routed_experts_dtype == "uint8"
+    of_reply = reading_of(sglext={"routed_experts": "AQ=="})
+    assert (of_reply.routed_experts, of_reply.routed_experts_dtype) == (
+        {"sglext.routed_experts": "AQ=="},
+        None,
+    )
+
+
+def test_the_caches_that_a_prompt_came_from_are_read_where_they_are_told() -> None:
+    details = {"device": 3, "host": 2}
+    assert reading_of(choice(meta_info={"cached_tokens_details": details})).cached_tokens_details == details
+    assert reading_of(sglext={"cached_tokens_details": details}).cached_tokens_details == details
+    assert reading_of(choice(meta_info={"cached_tokens_details": None})).cached_tokens_details == {}
 
 
 @pytest.mark.parametrize(

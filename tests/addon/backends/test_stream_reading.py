@@ -38,7 +38,6 @@ READING = ChoiceReading(
     cached_tokens=None,
     num_retractions=None,
     message={"role": "assistant", "content": "4"},
-    routed_experts=None,
 )
 
 
@@ -143,10 +142,13 @@ def test_an_error_event_is_told(broken: bytes, message: str) -> None:
 def test_routed_experts_belong_to_the_choice_that_came_first() -> None:
     ids = sglext(input_ids=[1], output_ids=[[19], [19]], routed_experts="AA==")
     second_first = read(begun(1), begun(), finished(), finished(1), ids)
-    assert [choice.routed_experts for choice in second_first.choices] == [None, "AA=="]
+    assert [choice.routed_experts for choice in second_first.choices] == [
+        {},
+        {"sgl_ext.routed_experts": "AA=="},
+    ]
     # an aborted one may never have had any, and then they are another one's
     aborted = read(begun(1), begun(), finished(), finished(1, "abort"), ids)
-    assert [choice.routed_experts for choice in aborted.choices] == [None, None]
+    assert [choice.routed_experts for choice in aborted.choices] == [{}, {}]
 
 
 @pytest.mark.parametrize(
