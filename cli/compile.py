@@ -44,9 +44,16 @@ Example:
 )
 @click.option("--group", "groups", metavar="G", multiple=True, help="Only this group. May be repeated.")
 @click.option(
-    "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Leave out sequences of more than N tokens."
+    "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Cut sequences of more than N tokens there."
 )
-@click.option("--strict", is_flag=True, help="Exit with 4 when an error kept something out.")
+@click.option(
+    "--model", metavar="DIR", type=_PATH, help="Folder of the model's config.json, if the log has none."
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Leave out sequences with routing_untrusted; exit with 4 when anything was left out.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON to stdout.")
 def command(
     logs: tuple[Path, ...],
@@ -55,6 +62,7 @@ def command(
     policy: str,
     groups: tuple[str, ...],
     max_tokens: int | None,
+    model: Path | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -67,19 +75,22 @@ def command(
 
     from turnstile.compiler.errors import UnknownFormat
     from turnstile.compiler.export import format_named
+    from turnstile.compiler.model_folder import model_config_in
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
+    from turnstile.compiler.selection import Selection
 
     try:
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
+    options = Options(policy, Selection(max_tokens, trusted_only=strict), model_config_in(model))
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         _refuse(replay, output, groups)
         with _progress_bar(replay, console) as progress:
-            summary = write_compilation(replay, output, format_, Options(policy, max_tokens), progress)
+            summary = write_compilation(replay, output, format_, options, progress)
     if as_json:
         click.echo(json.dumps(summary.as_record()))
     console.print(_table(summary))

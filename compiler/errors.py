@@ -3,6 +3,7 @@
 CompileError
 ├── UnknownPolicy        there is no such way to make sequences
 ├── UnknownFormat        there is no such output format
+├── ModelUnreadable      a folder that was named as a model's is none
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -17,6 +18,10 @@ class UnknownPolicy(CompileError):
 
 class UnknownFormat(CompileError):
     """There is no format of that name, or none for the name of the output file."""
+
+
+class ModelUnreadable(CompileError):
+    """There is no readable config.json in the folder that was named."""
 
 
 class SequenceFileError(CompileError):

@@ -13,12 +13,12 @@ from typing import Any
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
-from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.rewards import GroupRewards
 from turnstile.compiler.routing.outcome import lost_rows, routing_changes
 from turnstile.compiler.routing.reading import RoutingReader
+from turnstile.compiler.selection import EVERYTHING, Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.sequences import training_sequences
 from turnstile.compiler.turns import Texts, turns_of
@@ -43,9 +43,8 @@ class Options:
     """What the user may choose."""
 
     policy: str = "strict"
-    max_tokens: int | None = None  # longer sequences are left out
+    selection: Selection = EVERYTHING
     model_config: Mapping[str, Any] | None = None  # as read_model_config gives it; None: the log tells
-    trusted_only: bool = False  # sequences whose routing cannot be believed are left out
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -82,7 +81,7 @@ def _compiled(
                 explanations.append(causes.of_start(started, read.answers))
             causes.note(turn)
     findings += [*routing_changes(merger.sequences), *lost_rows(merger.sequences)]
-    findings += too_long(merger.sequences, options.max_tokens)
-    sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
+    findings += options.selection.findings(merger.sequences)
+    sequences = training_sequences(merger.sequences, explanations, options.selection)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
     return CompiledGroup(group_id, rewarded, findings, exchanges, turns)

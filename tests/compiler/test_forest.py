@@ -140,7 +140,7 @@ def conversations(draw: st.DrawFn) -> list[Asked]:
     return turns
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(conversations())
 def test_forest_merges_as_comparing_every_pair_would(turns: list[Asked]) -> None:
     sequences = merged(*turns)
