@@ -32,8 +32,8 @@ Example:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["jsonl", "msgpack"]),
-    help="Format of OUT, if its suffix (.jsonl, .tseq) does not tell.",
+    type=click.Choice(["jsonl", "msgpack", "parquet"]),
+    help="Format of OUT, if its suffix (.jsonl, .tseq, .parquet) does not tell.",
 )
 @click.option(
     "--policy",

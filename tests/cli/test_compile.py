@@ -100,7 +100,7 @@ def test_a_suffix_without_a_format_is_a_usage_error(log: Path, tmp_path: Path) -
     result = compile_(log, "-o", tmp_path / "out.txt")
     assert result.exit_code == 2
     assert (
-        "Error: the name out.txt tells no format: end it in .jsonl or .tseq, or give --format"
+        "Error: the name out.txt tells no format: end it in .jsonl or .tseq or .parquet, or give --format"
         in result.stderr
     )
 
