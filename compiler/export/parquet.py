@@ -2,8 +2,8 @@
 
 The columns are the fields of the JSONL line in their order. `tokens` and `logprobs` are lists;
 `routed_experts` is the array's bytes, little-endian in C order, `routed_experts_dtype` its type (`uint8` or
-`uint16`). What has no fixed shape (`sampling`, an item a turn, and `metadata`) is JSON text. Needs pyarrow: the
-extra `parquet`.
+`uint16`). What has no fixed shape (`sampling`, an item a turn, and `metadata`) is JSON text. Needs pyarrow:
+the extra `parquet`.
 """
 
 from __future__ import annotations
