@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.facts import vocab_size_in
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
@@ -140,13 +138,14 @@ def _with_logprobs(
     logprobs, findings = logprobs_of(reading.logprobs, len(sampled_ids), place)
     if logprobs is None:
         return None, findings
+    is_partial = bool(findings)
     spans, more = weight_spans_of(reading.weight_versions, reading.weight_spans, len(sampled_ids), place)
     findings += more
     flags = []
     if reading.finish_reason == "abort":
         flags.append("aborted")
         findings.append(place.warning("aborted", f"the backend gave up after {len(sampled_ids)} sampled ids"))
-    if np.isnan(logprobs).any():
+    if is_partial:
         flags.append("logprobs_partial")
     if not was_delivered(common.exchange):
         flags.append("undelivered")
@@ -187,8 +186,7 @@ def _moved(versions_read: Sequence[str]) -> str:
 
 
 def _id_limit(exchange: Exchange) -> int:
-    vocab_size = BackendFacts.from_record(exchange.backend).vocab_size if exchange.backend else None
-    return vocab_size or INT32_LIMIT
+    return vocab_size_in(exchange.backend or {}) or INT32_LIMIT
 
 
 def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[ReadRequest, list[Finding]]:
