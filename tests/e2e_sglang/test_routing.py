@@ -1,4 +1,4 @@
-"""Routed experts of a real server: joined over turns, in every mode the same, split where they really changed."""
+"""Routed experts of a real server: joined over turns, the same in every mode, split where they changed."""
 
 import json
 import urllib.request
