@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from turnstile.compiler.summary import Summary
 
 _PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(
@@ -46,6 +47,19 @@ Example:
 @click.option(
     "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Leave out sequences of more than N tokens."
 )
+@click.option(
+    "--model", metavar="DIR", type=_FOLDER, help="The model's config.json, if the log has not got it."
+)
+@click.option("--tokenizer", metavar="DIR", type=_FOLDER, help="The tokenizer's files, likewise.")
+@click.option(
+    "--image-processor", metavar="DIR", type=_FOLDER, help="Also make tensors of images with this processor."
+)
+@click.option(
+    "--max-image-pixels",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Leave out turns with larger images.  [default: 89478485]",
+)
 @click.option("--strict", is_flag=True, help="Exit with 4 when an error kept something out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON to stdout.")
 def command(
@@ -55,6 +69,10 @@ def command(
     policy: str,
     groups: tuple[str, ...],
     max_tokens: int | None,
+    model: Path | None,
+    tokenizer: Path | None,
+    image_processor: Path | None,
+    max_image_pixels: int | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -67,6 +85,8 @@ def command(
 
     from turnstile.compiler.errors import UnknownFormat
     from turnstile.compiler.export import format_named
+    from turnstile.compiler.images.options import ImageOptions
+    from turnstile.compiler.images.pixels import MAX_PIXELS
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
@@ -75,11 +95,13 @@ def command(
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
+    images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         _refuse(replay, output, groups)
         with _progress_bar(replay, console) as progress:
-            summary = write_compilation(replay, output, format_, Options(policy, max_tokens), progress)
+            options = Options(policy, max_tokens, images)
+            summary = write_compilation(replay, output, format_, options, progress)
     if as_json:
         click.echo(json.dumps(summary.as_record()))
     console.print(_table(summary))

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import overload
 
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.images.pixels import MAX_PIXELS
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.sequence import TrainingSequence
@@ -39,14 +41,22 @@ def compile_logs(
     groups: Collection[str] = (),
     policy: str = "strict",
     max_tokens: int | None = None,
+    model: str | PathLike[str] | None = None,
+    tokenizer: str | PathLike[str] | None = None,
+    image_processor: str | PathLike[str] | None = None,
+    max_image_pixels: int = MAX_PIXELS,
 ) -> Compilation:
     """What `turnstile compile` writes for a log, a directory of logs, or several of them, as values.
 
     `groups` names the ones that are wanted, all when empty; sequences of more than `max_tokens` are left
-    out with a finding. Raises LogFormatError for a path that holds no trace log, LogCorruptError when none
-    of the logs has a readable header, UnknownPolicy for a policy that there is not.
+    out with a finding. `model`, `tokenizer` and `image_processor` name folders: of the model's config.json
+    and the tokenizer's files, where the log does not tell which tokens stand for an image; of the processor
+    that shall make tensors of the images. Raises LogFormatError for a path that holds no trace log,
+    LogCorruptError when none of the logs has a readable header, UnknownPolicy for a policy that there is
+    not, ImageOptionError for a folder that cannot be used.
     """
-    options = Options(policy, max_tokens)
+    images = ImageOptions(_folder(model), _folder(tokenizer), _folder(image_processor), max_image_pixels)
+    options = Options(policy, max_tokens, images)
     logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
     with Replay([Path(log) for log in logs], groups) as replay:
         findings, sequences = list(replay.findings), list[TrainingSequence]()
@@ -54,3 +64,7 @@ def compile_logs(
             sequences += group.sequences
             findings += group.findings
     return Compilation(tuple(sequences), tuple(findings))
+
+
+def _folder(path: str | PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(path)

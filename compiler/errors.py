@@ -3,6 +3,7 @@
 CompileError
 ├── UnknownPolicy        there is no such way to make sequences
 ├── UnknownFormat        there is no such output format
+├── ImageOptionError     a model, tokenizer or image processor that was named cannot be used
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -17,6 +18,10 @@ class UnknownPolicy(CompileError):
 
 class UnknownFormat(CompileError):
     """There is no format of that name, or none for the name of the output file."""
+
+
+class ImageOptionError(CompileError):
+    """A folder that was named for images cannot be used; the message says what is amiss and what to do."""
 
 
 class SequenceFileError(CompileError):

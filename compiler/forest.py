@@ -3,6 +3,7 @@
 Rules:
 - A turn extends an open sequence when all of the sequence's tokens, sampled ones included, are an exact
   prefix of the turn's prompt. What the prompt has more is context, then come the sampled ids.
+- And the images behind those tokens are the same bytes in the same order.
 - Of several such sequences the longest, among equals one of the same rollout, then the one extended last.
 - Without one the turn starts a sequence, its whole prompt context. So each sampled id is trained once.
 
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.images.agreement import agreed_size, images_agree
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.turn import Turn
 
 Tokens = NDArray[np.int32]
@@ -32,7 +35,9 @@ class OpenSequence:
     parent: "OpenSequence | None" = None
     """The earlier sequence that shares the longest beginning, of the same rollout if one shares any."""
     parent_turn: Turn | None = None  # the turn of the parent in which, or behind which, they part
-    shared_tokens: int = 0  # length of the common beginning
+    shared_tokens: int = 0  # length of the common beginning, images included
+    other_images: Turn | None = None
+    """The turn of an earlier one that it would go on, or share a sampled token with, but for its images."""
 
     def add(self, turn: Turn, tokens_T: Tokens) -> None:
         """Takes in a turn that extends it; `tokens_T` are the turn's prompt and sampled ids."""
@@ -40,6 +45,11 @@ class OpenSequence:
         self.rollout_ids.add(turn.rollout_id)
         self.starts.append(len(self.tokens_T))
         self.tokens_T = tokens_T
+
+    @property
+    def images(self) -> tuple[PromptImage, ...]:
+        """The images of its prompts; the last one has those of all."""
+        return self.turns[-1].images if self.turns else ()
 
     def turn_at(self, index: int) -> Turn:
         """The turn that added token `index`, the last one for an index past the end."""
@@ -59,20 +69,30 @@ class TrajectoryForest:
         tokens_T: Tokens = np.concatenate((turn.prompt_ids, turn.sampled_ids))
         path = [self._root]
         at = _descend(path, 0, tokens_T[: len(turn.prompt_ids)])
-        ended = next((node.ended for node in reversed(path) if node.ended and node.end <= at), None)
+        reached = [node.ended for node in reversed(path) if node.ended and node.end <= at]
+        agreeing = ((ended, [each for each in ended if _agree(each, turn)]) for ended in reached)
+        ended, fitting = next(((ended, fit) for ended, fit in agreeing if fit), ([], []))
         at = _descend(path, at, tokens_T)
         started = None
-        if ended:
-            sequence = _latest_of_rollout(ended, turn.rollout_id)
+        if fitting:
+            sequence = _latest_of_rollout(fitting, turn.rollout_id)
             ended.remove(sequence)
         else:
-            sequence = started = self._start(*_nearest(path, at, turn.rollout_id))
+            sequence = started = self._start(turn, *_nearest(path, at, turn.rollout_id))
+            if reached:
+                sequence.other_images = _latest_of_rollout(reached[0], turn.rollout_id).turns[-1]
         sequence.add(turn, tokens_T)
         _insert(path, at, sequence)
         return started
 
-    def _start(self, parent: OpenSequence | None, shared_tokens: int) -> OpenSequence:
+    def _start(self, turn: Turn, parent: OpenSequence | None, shared_tokens: int) -> OpenSequence:
         sequence = OpenSequence()
+        if parent is not None:
+            agreed = agreed_size(parent.images, turn.images, shared_tokens)
+            resent = min(shared_tokens, len(turn.prompt_ids))
+            if agreed < resent and len(parent.turns[0].prompt_ids) < resent:
+                sequence.other_images = parent.turn_at(resent - 1)
+            shared_tokens = agreed
         if parent is not None and shared_tokens:
             sequence.parent, sequence.shared_tokens = parent, shared_tokens
             sequence.parent_turn = parent.turn_at(shared_tokens)
@@ -161,6 +181,11 @@ def _nearest(path: list[_Node], at: int, rollout_id: str | None) -> tuple[OpenSe
     own = ((node, node.latest_of[rollout_id]) for node in reversed(path) if rollout_id in node.latest_of)
     node, sequence = next(own, (path[-1], path[-1].latest))
     return (sequence, min(at, node.end)) if node.end else (path[-1].latest, at)
+
+
+def _agree(sequence: OpenSequence, turn: Turn) -> bool:
+    """Whether a turn whose prompt has all tokens of the sequence has its images too."""
+    return images_agree(sequence.images, turn.images, len(sequence.tokens_T))
 
 
 def _latest_of_rollout(ended: list[OpenSequence], rollout_id: str | None) -> OpenSequence:

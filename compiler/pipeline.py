@@ -7,11 +7,13 @@ logs before all groups.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.images.placing import ImagePlacer, image_placer
 from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
@@ -41,6 +43,7 @@ class Options:
 
     policy: str = "strict"
     max_tokens: int | None = None  # longer sequences are left out
+    images: ImageOptions = field(default_factory=ImageOptions)
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -50,12 +53,18 @@ class Options:
 def compile_groups(
     replay: Replay, options: Options, progress: Progress = lambda exchanges: None
 ) -> Iterator[CompiledGroup]:
-    """Compiles every group of `replay`, one after the other."""
-    for group_id in replay.groups:
-        yield _compiled(group_id, replay, options, progress)
+    """Compiles every group of `replay`, one after the other; each must be gone through before the next.
+
+    Raises ImageOptionError, before anything is read, for folders that cannot be used.
+    """
+    with image_placer(options.images) as placer:
+        for group_id in replay.groups:
+            yield _compiled(group_id, replay, options, placer, progress)
 
 
-def _compiled(group_id: str, replay: Replay, options: Options, progress: Progress) -> CompiledGroup:
+def _compiled(
+    group_id: str, replay: Replay, options: Options, placer: ImagePlacer, progress: Progress
+) -> CompiledGroup:
     merger = POLICIES[options.policy]()
     causes, texts = Causes(), Texts()
     explanations: list[Explanation] = []
@@ -66,7 +75,7 @@ def _compiled(group_id: str, replay: Replay, options: Options, progress: Progres
         if isinstance(item, Finding):
             findings.append(item)
             continue
-        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read)
+        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read, placer)
         findings += read.findings
         exchanges, turns = exchanges + 1, turns + len(read.turns)
         for turn in read.turns:
@@ -76,4 +85,5 @@ def _compiled(group_id: str, replay: Replay, options: Options, progress: Progres
     findings += too_long(merger.sequences, options.max_tokens)
     sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    return CompiledGroup(group_id, rewarded, findings, exchanges, turns)
+    whole = map(placer.with_processed, rewarded)
+    return CompiledGroup(group_id, whole, findings, exchanges, turns)

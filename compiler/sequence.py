@@ -7,6 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.images.image import ProcessedImage, PromptImage
+
 Cause = Literal[
     "history_rewritten",
     "retokenized",
@@ -51,8 +53,8 @@ class TrainingSequence:
     weight_versions: tuple[tuple[int, str], ...]
     """(index, version from there on), strictly rising; binding for sampled tokens; "" is unknown."""
     routed_experts: NDArray[np.int32] | None = None  # [rows, layers, experts a token]; row i is token i's
-    images: tuple[Mapping[str, Any], ...] = ()
-    processed_images: tuple[Mapping[str, Any], ...] = ()
+    images: tuple[PromptImage, ...] = ()  # in the order of their tokens
+    processed_images: tuple[ProcessedImage, ...] = ()  # of each distinct image; of all or of none
     exchanges: tuple[Call, ...]  # one a turn, in order
     parent: Parent | None = None
     finish_reasons: tuple[str, ...]  # one a turn; "" is unknown

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from turnstile.compiler.causes import Explanation
 from turnstile.compiler.forest import OpenSequence, equal_front
+from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
 from turnstile.compiler.turn import Turn
@@ -47,6 +48,7 @@ def _training_sequence(
         logprobs=_logprobs(sequence),
         segment_info=_segments(sequence),
         weight_versions=_weight_versions(sequence),
+        images=sequence.images,
         exchanges=tuple(Call(turn.exchange_id, turn.choice) for turn in sequence.turns),
         parent=parent,
         finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),
@@ -65,13 +67,18 @@ def _parent_of(
     """
     if sequence.parent is None:
         return None
-    parent, shared = sequence.parent, equal_front(sequence.parent.tokens_T, sequence.tokens_T)
+    parent, shared = sequence.parent, _shared(sequence.parent, sequence)
     if explanation.about is not None:
         about = owners[id(explanation.about)]
-        shared_about = equal_front(about.tokens_T, sequence.tokens_T)
+        shared_about = _shared(about, sequence)
         if shared_about >= sequence.shared_tokens:
             parent, shared = about, shared_about
     return Parent(sequence_id_of(parent.turns[0]), shared, explanation.cause)
+
+
+def _shared(one: OpenSequence, other: OpenSequence) -> int:
+    """The length of the longest common beginning, images included."""
+    return agreed_size(one.images, other.images, equal_front(one.tokens_T, other.tokens_T))
 
 
 def _logprobs(sequence: OpenSequence) -> NDArray[np.float64]:

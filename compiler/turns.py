@@ -20,6 +20,8 @@ from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
 from turnstile.compiler.choices_agreement import prompt_conflicts, sum_findings
 from turnstile.compiler.finding import Finding, Place
+from turnstile.compiler.images.image import Image, PromptImage, Unreadable
+from turnstile.compiler.images.placing import ImagePlacer
 from turnstile.compiler.logprobs import logprobs_of
 from turnstile.compiler.prompt_texts import PromptTexts
 from turnstile.compiler.replies import choices_of, was_delivered
@@ -47,24 +49,33 @@ class ExchangeTurns:
     findings: tuple[Finding, ...]
     answers: tuple[Wording, ...]
     """For every assistant message of the request the wording of the turn whose answer it would be."""
+    images: tuple[Image | Unreadable, ...] = ()  # of the request, in order
 
 
 def turns_of(
-    exchange: Exchange, log: str, offset: int, texts: Texts, versions_read: tuple[str, ...] = ()
+    exchange: Exchange,
+    log: str,
+    offset: int,
+    texts: Texts,
+    versions_read: tuple[str, ...] = (),
+    placer: ImagePlacer | None = None,
 ) -> ExchangeTurns:
     """The turns of an exchange, whose record lies at `offset` of `log`; `texts` are its group's.
 
-    `versions_read` are the weight versions that were read around it, see WeightReadings.around.
+    `versions_read` are the weight versions that were read around it, see WeightReadings.around. Without a
+    `placer` the turns have no images.
     """
     place = Place(exchange.exchange_id, None, log, offset)
     try:
-        return _turns_of(exchange, place, texts, versions_read)
+        return _turns_of(exchange, place, texts, versions_read, placer)
     except Exception as error:  # whatever one exchange holds, the others are compiled
         message = f"reading it failed with a {type(error).__name__}, which no exchange should bring about"
         return ExchangeTurns((), (place.error("undecodable", message),), ())
 
 
-def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str]) -> ExchangeTurns:
+def _turns_of(
+    exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str], placer: ImagePlacer | None
+) -> ExchangeTurns:
     readings, findings = choices_of(exchange, place)
     if not readings:
         return ExchangeTurns((), tuple(findings), ())
@@ -77,8 +88,10 @@ def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Seq
     sampling, more = sampling_of(request.fields, place)
     findings += more
     version_read = versions_read[0] if len(versions_read) == 1 else None
-    digest, limit = request.conversation.digest, _id_limit(exchange)
-    common = _Common(exchange, place, digest, sampling, limit, version_read)
+    said = request.conversation
+    common = _Common(
+        exchange, place, said.digest, said.images, placer, sampling, _id_limit(exchange), version_read
+    )
     turns = list[Turn]()
     for reading in readings:
         turn, more = _turn_of(reading, common, texts.prompts)
@@ -88,10 +101,10 @@ def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Seq
     if not any(finding.severity == "error" for finding in findings):  # else that may be why
         conflicts += sum_findings(readings, place)
     if conflicts:
-        return ExchangeTurns((), (*findings, *conflicts), request.conversation.answers)
+        return ExchangeTurns((), (*findings, *conflicts), said.answers, said.images)
     if len(versions_read) > 1 and not all(turn.weight_spans for turn in turns):
         findings.append(place.warning("weight_version_moved", _moved(versions_read)))
-    return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers)
+    return ExchangeTurns(tuple(turns), tuple(findings), said.answers, said.images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +114,8 @@ class _Common:
     exchange: Exchange
     place: Place
     request_digest: bytes
+    images: tuple[Image | Unreadable, ...]
+    placer: ImagePlacer | None
     sampling: Mapping[str, Any]
     id_limit: int  # every token id is below it
     version_read: str | None  # what was read before and after it, where that is the same
@@ -129,11 +144,27 @@ def _turn_of(
         return None, findings
     if not len(sampled_ids):
         return None, [place.warning("nothing_sampled", "the answer holds no sampled token")]
-    return _with_logprobs(reading, common, prompt_ids, sampled_ids)
+    images, findings = _placed(common, prompt_ids, place)
+    if images is None:
+        return None, findings
+    turn, more = _with_logprobs(reading, common, prompt_ids, sampled_ids, images)
+    return turn, findings + more
+
+
+def _placed(
+    common: _Common, prompt_ids: Ids, place: Place
+) -> tuple[tuple[PromptImage, ...] | None, list[Finding]]:
+    if common.placer is None:
+        return (), []
+    return common.placer.place(common.images, prompt_ids, common.exchange.backend, place)
 
 
 def _with_logprobs(
-    reading: ChoiceReading, common: _Common, prompt_ids: Ids, sampled_ids: Ids
+    reading: ChoiceReading,
+    common: _Common,
+    prompt_ids: Ids,
+    sampled_ids: Ids,
+    images: tuple[PromptImage, ...],
 ) -> tuple[Turn | None, list[Finding]]:
     """The turn, once its ids are known to be right; None when none of its logprobs is known."""
     place = common.place.at_choice(reading.choice)
@@ -167,6 +198,7 @@ def _with_logprobs(
         version_read=None if spans else common.version_read,
         cached_tokens=_believed(reading.cached_tokens, len(prompt_ids)),
         num_retractions=reading.num_retractions,
+        images=images,
         sampling=common.sampling,
         flags=tuple(flags),
         wording=Wording(common.request_digest, reply_digest(reading.message or {})),
@@ -201,12 +233,12 @@ def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[
 
 
 def _not_compiled(request: ReadRequest, readings: Sequence[ChoiceReading], place: Place) -> list[Finding]:
-    """One finding when there is more in the exchange than text."""
+    """One finding when there is more in the exchange than text and images."""
     held = []
     if request.fields.get("return_routed_experts") or any(reading.routed_experts for reading in readings):
         held.append("routed experts")
-    if request.conversation.has_images:
-        held.append("images")
+    if request.conversation.has_other_media:
+        held.append("video or sound")
     if not held:
         return []
     message = (

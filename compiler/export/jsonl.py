@@ -1,8 +1,10 @@
 """JSON Lines: one sequence a line.
 
-Numbers are written as the shortest text that reads back to the same float64.
+Numbers are written as the shortest text that reads back to the same float64, files of images and values of
+tensors in base64.
 """
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +27,11 @@ class JsonlWriter:
 
     def write(self, sequence: TrainingSequence) -> None:
         """Appends a line."""
-        self._file.write(json_line(as_record(sequence)))
+        record = as_record(sequence)
+        tensors = (tensor for made in record["processed_images"] for tensor in made["tensors"].values())
+        for holder in (*record["images"], *tensors):
+            holder["data"] = base64.b64encode(holder["data"]).decode()
+        self._file.write(json_line(record))
 
 
 @contextmanager

@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.sequences import SEQUENCE, sequence
+from tests.support.sequences import SEQUENCE, WITH_IMAGES, sequence
 from turnstile.compiler.export.records import as_record, from_record
 from turnstile.compiler.sequence import Parent
 
@@ -69,3 +69,14 @@ def test_what_is_no_sequence_is_refused(fault: dict[str, Any]) -> None:
         from_record(RECORD | fault)
     with pytest.raises(KeyError):
         from_record({name: RECORD[name] for name in RECORD if name not in fault})
+
+
+def test_images_and_tensors_read_back_as_they_were() -> None:
+    read = from_record(as_record(WITH_IMAGES))
+    assert read.images == WITH_IMAGES.images
+    assert read.images[0].data == WITH_IMAGES.images[0].data
+    ((before,), (after,)) = WITH_IMAGES.processed_images, read.processed_images
+    assert (after.sha256, after.processor) == (before.sha256, before.processor)
+    for name, tensor in before.tensors.items():
+        assert np.array_equal(after.tensors[name], tensor)
+        assert after.tensors[name].dtype == tensor.dtype
