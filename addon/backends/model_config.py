@@ -13,8 +13,10 @@ CONFIG_KEYS = frozenset(
     {
         "architectures",
         "audio_token_id",
+        "boi_token_index",
         "decoder_sparse_step",
         "first_k_dense_replace",
+        "image_start_token_id",
         "image_token_id",
         "image_token_index",
         "img_context_token_id",

@@ -5,9 +5,13 @@ takes for that type of model (the configuration classes, 5.24). The text of the 
 tells its id, differs from family to family. Pixtral ends each row of an image but the last with a token of
 its own, whose id only the tokenizer tells. A wrong id costs turns and makes no wrong ones: the number of runs
 has to be that of the images.
+
+Not every run is one image. A placeholder that a model sampled, or a harness wrote, is a token in later
+prompts: it does not have the token before it that opens a picture. And pictures without anything between them
+are one run, which only the numbers of their tokens can part.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +20,9 @@ from numpy.typing import NDArray
 
 CONFIG_KEYS = ("image_token_id", "image_token_index", "img_context_token_id", "media_placeholder_token_id")
 """Where a config.json tells the id."""
+
+START_KEYS = ("vision_start_token_id", "image_start_token_id", "boi_token_index")
+"""Where a config.json tells the id that opens a picture."""
 
 USUAL_IDS: Mapping[str, int] = {
     "gemma3": 262144,
@@ -57,9 +64,16 @@ class Placeholders:
 
     image_id: int
     break_id: int | None = None
+    start_id: int | None = None  # stands before the first one
 
-    def runs(self, prompt_ids: NDArray[np.int32]) -> Spans:
-        """The runs in a prompt [P]."""
+    def spans(self, prompt_ids: NDArray[np.int32], count: int) -> Spans:
+        """The runs in a prompt [P]; when they are more than `count` images, those that a picture opens."""
+        runs = self._runs(prompt_ids)
+        if len(runs) <= count or self.start_id is None:
+            return runs
+        return tuple(run for run in runs if run[0] and prompt_ids[run[0] - 1] == self.start_id)
+
+    def _runs(self, prompt_ids: NDArray[np.int32]) -> Spans:
         at = np.flatnonzero(prompt_ids == self.image_id)
         if not len(at):
             return ()
@@ -81,7 +95,21 @@ def placeholders_of(config: Mapping[str, Any], tokens: Mapping[str, int]) -> Pla
     told = [config[key] for key in CONFIG_KEYS if type(config.get(key)) is int]
     found = [_by_text(model_type, tokens), *told, USUAL_IDS.get(model_type)]
     image_id = next((each for each in found if each is not None), None)
-    return None if image_id is None else Placeholders(image_id, tokens.get(ROW_BREAK))
+    start_id = next((config[key] for key in START_KEYS if type(config.get(key)) is int), None)
+    return None if image_id is None else Placeholders(image_id, tokens.get(ROW_BREAK), start_id)
+
+
+def parted(runs: Spans, counts: Sequence[int]) -> Spans | None:
+    """The spans of images of so many tokens that fill the runs exactly, in order; None where they do not."""
+    spans, left = list[tuple[int, int]](), list(counts)
+    for start, size in runs:
+        end = start + size
+        while start < end and left:
+            spans.append((start, left.pop(0)))
+            start += spans[-1][1]
+        if start != end:
+            return None
+    return None if left else tuple(spans)
 
 
 def _by_text(model_type: str, tokens: Mapping[str, int]) -> int | None:

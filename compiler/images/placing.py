@@ -17,7 +17,7 @@ from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.images import pixels
 from turnstile.compiler.images.image import Image, PromptImage, Unreadable
 from turnstile.compiler.images.options import ImageOptions
-from turnstile.compiler.images.placeholders import Placeholders, Spans, placeholders_of
+from turnstile.compiler.images.placeholders import Placeholders, Spans, parted, placeholders_of
 from turnstile.compiler.images.processing import Processing
 from turnstile.compiler.images.processor import ImageProcessor
 from turnstile.compiler.sequence import TrainingSequence
@@ -63,7 +63,9 @@ class ImagePlacer:
         placeholders = placeholders_of(config, self._tokens)
         if placeholders is None:
             return None, [place.error("placeholder_mismatch", _untold(len(images), config))]
-        spans = placeholders.runs(prompt_ids)
+        spans = placeholders.spans(prompt_ids, len(whole))
+        if len(spans) < len(whole):
+            spans = self._parted(spans, whole, config) or spans
         if len(spans) != len(whole):
             return None, [place.error("placeholder_mismatch", _mismatch(len(images), spans, placeholders))]
         placed = tuple(
@@ -75,6 +77,15 @@ class ImagePlacer:
     def with_processed(self, sequence: TrainingSequence) -> TrainingSequence:
         """The sequence with its processed images, where a processor was named and fits."""
         return sequence if self._processing is None else self._processing.on(sequence)
+
+    def _parted(self, spans: Spans, images: Sequence[Image], config: Mapping[str, Any]) -> Spans | None:
+        """Runs of several images each, parted by what the processor says of these; None where it cannot."""
+        if self._processing is None:
+            return None
+        model_type = str(config.get("model_type", ""))
+        counts = [self._processing.token_count(image, model_type) for image in images]
+        known = [count for count in counts if isinstance(count, int)]
+        return parted(spans, known) if len(known) == len(images) else None
 
     def _problem(self, image: Image | Unreadable) -> Problem | None:
         if isinstance(image, Unreadable):

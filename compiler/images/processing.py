@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from turnstile.compiler.images import pixels
-from turnstile.compiler.images.image import ProcessedImage, PromptImage
+from turnstile.compiler.images.image import Image, ProcessedImage, PromptImage
 from turnstile.compiler.images.processor import ImageProcessor, Tensors
 from turnstile.compiler.sequence import TrainingSequence
 
@@ -38,7 +38,7 @@ class Processing:
     ) -> None:
         self._folder.cleanup()
 
-    def token_count(self, image: PromptImage, model_type: str) -> int | str:
+    def token_count(self, image: Image | PromptImage, model_type: str) -> int | str:
         """How many placeholder tokens the processor gives the image; where none is known why, in words."""
         key = image.sha256, model_type
         if key not in self._counts:
@@ -54,7 +54,7 @@ class Processing:
         made = (ProcessedImage(sha256, identity, self._tensors(sha256)) for sha256 in distinct)
         return replace(sequence, processed_images=tuple(made))
 
-    def _counted(self, image: PromptImage, model_type: str) -> int | str:
+    def _counted(self, image: Image | PromptImage, model_type: str) -> int | str:
         painted = model_type.startswith(PAINTS_BACKGROUND)
         if painted and pixels.has_alpha_or_turn(image.data, self._max_pixels):
             return "is transparent or turned by EXIF, and what the server makes of that is not made here"

@@ -126,3 +126,19 @@ def test_a_processor_that_cannot_be_held_against_the_prompt_is_said(tmp_path: Pa
         "warning",
         "image 1 of 1 made the image processor fail with a ValueError; its sequence has no processed_images",
     )
+
+
+def test_a_placeholder_that_was_sampled_before_is_a_token() -> None:
+    backend = {"model_config": {"image_token_id": 9, "vision_start_token_id": 1}}
+    assert spans(placed([image(RED)], [1, 9, 9, 2, 9, 3], backend)) == [(sha256(RED), (1, 2))]
+
+
+def test_images_in_one_run_are_parted_by_a_processor_that_fills_it(tmp_path: Path) -> None:
+    both, processor = [image(RED), image(BLUE)], processor_folder(tmp_path)
+    assert spans(placed(both, [1, *[9] * 10, 2], processor=processor)) == [
+        (sha256(RED), (1, 4)),
+        (sha256(BLUE), (5, 6)),
+    ]
+    for prompt in ([1, *[9] * 11], [1, 9, 9, 9, 9]):
+        assert placed(both, prompt, processor=processor)[0] is None
+    assert placed(both, [1, *[9] * 10])[0] is None
