@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from turnstile.compiler.summary import Summary
 
 _PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(
@@ -47,7 +48,17 @@ Example:
     "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Cut sequences of more than N tokens there."
 )
 @click.option(
-    "--model", metavar="DIR", type=_PATH, help="Folder of the model's config.json, if the log has none."
+    "--model", metavar="DIR", type=_FOLDER, help="The model's config.json, if the log has not got it."
+)
+@click.option("--tokenizer", metavar="DIR", type=_FOLDER, help="The tokenizer's files, likewise.")
+@click.option(
+    "--image-processor", metavar="DIR", type=_FOLDER, help="Also make tensors of images with this processor."
+)
+@click.option(
+    "--max-image-pixels",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Leave out turns with larger images.  [default: 89478485]",
 )
 @click.option(
     "--strict",
@@ -63,6 +74,9 @@ def command(
     groups: tuple[str, ...],
     max_tokens: int | None,
     model: Path | None,
+    tokenizer: Path | None,
+    image_processor: Path | None,
+    max_image_pixels: int | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -75,7 +89,8 @@ def command(
 
     from turnstile.compiler.errors import UnknownFormat
     from turnstile.compiler.export import format_named
-    from turnstile.compiler.model_folder import model_config_in
+    from turnstile.compiler.images.options import ImageOptions
+    from turnstile.compiler.images.pixels import MAX_PIXELS
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
@@ -85,7 +100,8 @@ def command(
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
-    options = Options(policy, Selection(max_tokens, trusted_only=strict), model_config_in(model))
+    images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
+    options = Options(policy, Selection(max_tokens, trusted_only=strict), images)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         _refuse(replay, output, groups)

@@ -80,6 +80,20 @@ def rebuild(
 
     Raises ValueError for a step that does not fit, before it takes more memory than `size`.
     """
+    body, taken = put_together(steps, new, base, blob, size)
+    if len(body) != size:
+        raise ValueError(f"the steps give {len(body)} bytes, the body has {size}")
+    return body, taken
+
+
+def put_together(
+    steps: list[Any],
+    new: memoryview,
+    base: tuple[bytes, bytes],
+    blob: Callable[[bytes], bytes],
+    most: int,
+) -> tuple[bytes, int]:
+    """As `rebuild`, of a body of which only is known that it has at `most` so many bytes."""
     parts: list[bytes | memoryview] = []
     taken = total = 0
     for step in steps:
@@ -93,11 +107,9 @@ def rebuild(
             which, start, expected = step
             part = memoryview(base[which])[start : start + expected]
         total += len(part)
-        if len(part) != expected or total > size:
+        if len(part) != expected or total > most:
             raise ValueError(
-                f"step {len(parts)} gives {len(part)} bytes of {expected}, {total} of {size} in all"
+                f"step {len(parts)} gives {len(part)} bytes of {expected}, {total} of {most} in all"
             )
         parts.append(part)
-    if total != size:
-        raise ValueError(f"the steps give {total} bytes, the body has {size}")
     return b"".join(parts), taken
