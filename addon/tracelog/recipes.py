@@ -1,8 +1,8 @@
 """A body as a recipe: new bytes, bytes of the base exchange, and blobs.
 
 On disk (FORMAT.md, "Recipes") a step is an int (so many new bytes), `[body, start, size]` (a copy from
-the base exchange: body 0 its request, 1 its reply) or 32 bytes (the SHA-256 of a blob that stands here
-in base64).
+the base exchange: body 0 its request, 1 its reply), 32 bytes (the SHA-256 of a blob that stands here
+in base64) or `[SHA-256, ...]` (the same, in another spelling of base64).
 """
 
 import base64
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnstile.addon.tracelog.base64_spans import base64_spans
+from turnstile.addon.tracelog.base64_spans import USUAL, base64_spans
+from turnstile.addon.tracelog.base64_spelling import Spelling
 
 REQUEST, REPLY = 0, 1  # the two bodies of an exchange
 
@@ -32,12 +33,12 @@ class Recipe:
         """body[start:end] is new, but for the long base64 spans in it, which become blobs."""
         at = start
         part = body if end == len(body) else body[:end]
-        for first, last, raw in base64_spans(part, start):
-            self._add_literal(body, at, first)
-            digest = hashlib.sha256(raw).digest()
-            self.blobs[digest] = raw
-            self.steps.append(digest)
-            at = last
+        for span in base64_spans(part, start):
+            self._add_literal(body, at, span.start)
+            digest = hashlib.sha256(span.raw).digest()
+            self.blobs[digest] = span.raw
+            self.steps.append(digest if span.spelling == USUAL else [digest, *span.spelling.fields()])
+            at = span.end
         self._add_literal(body, at, end)
 
     def add_copy(self, body: int, start: int, size: int) -> None:
@@ -102,6 +103,10 @@ def put_together(
             expected, taken = step, taken + step
         elif isinstance(step, bytes):
             part = base64.b64encode(blob(step))
+            expected = len(part)
+        elif isinstance(step[0], bytes):
+            digest, *fields = step
+            part = Spelling.from_fields(fields).spell(blob(digest))
             expected = len(part)
         else:
             which, start, expected = step

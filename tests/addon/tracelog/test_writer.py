@@ -237,7 +237,7 @@ SCREENSHOT = random.Random(4).randbytes(1 << 20)
 BASE64 = base64.b64encode(SCREENSHOT)
 
 
-@pytest.mark.parametrize(
+SPELLINGS = pytest.mark.parametrize(
     "spelled",
     [
         BASE64,
@@ -248,6 +248,9 @@ BASE64 = base64.b64encode(SCREENSHOT)
     ],
     ids=["plain", "unpadded", "escaped slashes", "line breaks", "urlsafe"],
 )
+
+
+@SPELLINGS
 def test_an_image_that_every_turn_sends_again_costs_its_bytes_once(tmp_path: Path, spelled: bytes) -> None:
     writer = LogWriter(tmp_path, program="test")
     url = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}' % spelled
@@ -263,6 +266,23 @@ def test_an_image_that_every_turn_sends_again_costs_its_bytes_once(tmp_path: Pat
     with open_log(log_paths([tmp_path])[0]) as log:
         last = list(log.offsets())[-1]
         assert log.exchange(last) == sent[-1]
+
+
+@SPELLINGS
+def test_an_image_behind_another_beginning_costs_its_bytes_once_all_the_same(
+    tmp_path: Path, spelled: bytes
+) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    sent = [
+        exchange(
+            at, log_id=writer.log_id, rollout_id=str(at), request=b'{"now":%d,"url":"%b"}' % (at, spelled)
+        )
+        for at in range(3)
+    ]
+    writer.write(sent)
+    writer.close()
+    assert sum(path.stat().st_size for path in log_paths([tmp_path])) < 1.05 * len(SCREENSHOT)
+    assert read(tmp_path) == sent
 
 
 def test_an_image_that_was_put_into_requests_costs_its_bytes_once(tmp_path: Path) -> None:
