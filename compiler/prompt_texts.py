@@ -110,12 +110,13 @@ def _some_ids(array: bytes) -> NDArray[np.int32]:
     if b"e" in array:  # of true and false, which array() takes for 1 and 0
         raise ValueError("not only integers")
     try:
-        values = array_of_ints("i", orjson.loads(array))
+        values = array_of_ints("I", orjson.loads(array))  # signed ones take twice as long to fill
     except (TypeError, OverflowError) as error:
         raise ValueError("not only ids") from error
-    if not values:
-        raise ValueError("no ids")
-    return np.frombuffer(values, np.int32)
+    ids_T = np.frombuffer(values, np.int32)
+    if not len(ids_T) or ids_T.min() < 0:
+        raise ValueError("no ids, or one beyond 31 bits")
+    return ids_T
 
 
 def _checked_ids(array: bytes) -> NDArray[np.int32]:
