@@ -47,7 +47,7 @@ class PromptTexts:
     def ids(self, array: bytes) -> NDArray[np.int32]:
         """The ids in the JSON `array`.
 
-        Raises TokenIdsError when it is none of integers, or an id has more than 31 bits.
+        Raises TokenIdsError when it is no JSON or none of integers, or an id has more than 31 bits.
         """
         whole = self._kept.whole_in(array, followed_by=(b",", b"]"))
         try:
@@ -124,5 +124,5 @@ def _checked_ids(array: bytes) -> NDArray[np.int32]:
     try:
         values = loads(array).value
     except ValueError as error:
-        raise TokenIdsError("token_type", "the prompt ids are no JSON array of integers") from error
+        raise TokenIdsError("undecodable", "they are no JSON") from error
     return ids_from_list(values)
