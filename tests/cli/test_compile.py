@@ -175,7 +175,7 @@ def test_only_regular_files_are_written_over(log: Path, tmp_path: Path) -> None:
     for name, message in (
         ("pipe.jsonl", "is no regular file"),
         ("link.jsonl", "is no regular file"),
-        ("own.log", "is one of the logs to read"),
+        ("own.log", "is one of the files to read"),
     ):
         result = compile_(tmp_path / "own.log", "-o", tmp_path / name, "--format", "jsonl")
         assert (result.exit_code, message in result.stderr) == (2, True)
@@ -187,7 +187,7 @@ def test_findings_never_take_the_place_of_an_input(log: Path, tmp_path: Path) ->
     own = tmp_path / "out.jsonl.findings.jsonl"
     own.write_bytes(log.read_bytes())
     result = compile_(own, "-o", tmp_path / "out.jsonl")
-    assert (result.exit_code, "is one of the logs to read" in result.stderr) == (2, True)
+    assert (result.exit_code, "is one of the files to read" in result.stderr) == (2, True)
     assert own.read_bytes() == log.read_bytes()
 
 
