@@ -11,13 +11,14 @@ import logging
 from functools import cache
 from typing import Any
 
-from mitmproxy import ctx
+from mitmproxy import contentviews, ctx
 from mitmproxy.addonmanager import Loader, traverse
 from mitmproxy.exceptions import OptionsError
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.capture import flows
 from turnstile.addon.capture.answers import Answer, give, internal_error, not_capturing
+from turnstile.addon.capture.content_view import TurnstileContentview
 from turnstile.addon.capture.defaults import set_better_defaults
 from turnstile.addon.capture.error_pages import use_html_errors, use_openai_errors
 from turnstile.addon.capture.http_stream import (
@@ -25,6 +26,7 @@ from turnstile.addon.capture.http_stream import (
     restore_http_streams,
     what_mitmproxy_changed,
 )
+from turnstile.addon.capture.onlookers import Onlookers
 from turnstile.addon.capture.options import (
     Settings,
     SettingsError,
@@ -42,27 +44,31 @@ logger = logging.getLogger(__name__)
 
 
 class TurnstileAddon:
-    """Captures; idle where mitmproxy serves no port (`-n`), as when it shows a file of flows."""
+    """Captures; idle where mitmproxy shows a file of flows (`-r`) or serves no port (`-n`)."""
 
     name = "turnstile"
 
     def __init__(self) -> None:
-        self._settings: Settings | None = None  # None: no port is served, or an option is bad
+        self._settings: Settings | None = None  # None: nothing is to be captured, or an option is bad
         self._session: Session | None = None
+        self._onlookers = Onlookers()
         self._running = False
         self._refused = False  # mitmproxy is about to end
         self._why_not = "it is starting"  # without a session
         self._cut_off: set[str] = set()  # flows that were under way when it stopped
 
     def load(self, loader: Loader) -> None:
-        """Declares the options."""
+        """Declares the options and the content view."""
         declare_options(loader)
+        contentviews.add(TurnstileContentview(self._onlookers.kept))
         for error in take_out_malformed(ctx.options.deferred):
             self._refuse_to_start(error)
         asyncio.get_running_loop().call_soon(self._look_after_itself)
 
     def configure(self, updated: set[str]) -> None:
         """Checks the options; a bad one ends mitmproxy at its start, and no change is taken later."""
+        if "save_stream_file" in updated:
+            self._onlookers.in_file = bool(ctx.options.save_stream_file)
         if self._refused or not touches_settings(updated):
             return
         try:
@@ -81,6 +87,9 @@ class TurnstileAddon:
     def running(self) -> None:
         """Begins the log and asks the backend what it is."""
         self._running = True
+        self._onlookers.in_interface = _is_registered("view")
+        if self._settings is None and not self._refused:
+            self._why_not = "it shows flows from a file; start it without -r to capture"
         if self._settings is None or self._session is not None:
             return
         changed = what_mitmproxy_changed()
@@ -88,7 +97,7 @@ class TurnstileAddon:
             self._refuse_to_start(f"{changed}; set turnstile_streaming=buffered")
             return
         try:
-            self._session = open_session(self._settings)
+            self._session = open_session(self._settings, self._onlookers)
         except LogWriteError as error:
             self._refuse_to_start(error)
         else:
@@ -158,7 +167,7 @@ class TurnstileAddon:
 
         mitmproxy goes on calling hooks of open flows after this one.
         """
-        if not _is_registered(self):
+        if not _is_registered(self.name):
             asyncio.get_running_loop().call_soon(self._look_after_itself)
             return
         self._running, self._why_not = False, "it has stopped"
@@ -208,10 +217,10 @@ def addon() -> TurnstileAddon:
     return found
 
 
-def _is_registered(addon: TurnstileAddon) -> bool:
-    """False while mitmproxy takes the addon out; True while it stops."""
+def _is_registered(name: str) -> bool:
+    """Whether mitmproxy has an addon of that name: not ours while it is taken out."""
     addons: Any = ctx.master.addons
-    return addons.get(addon.name) is not None
+    return addons.get(name) is not None
 
 
 def _from_harness(flow: HTTPFlow) -> bool:

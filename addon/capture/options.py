@@ -113,15 +113,15 @@ def take_out_malformed(deferred: dict[str, Any]) -> list[SettingsError]:
 
 def touches_settings(updated: set[str]) -> bool:
     """Whether a change of these options can change the settings."""
-    return not updated.isdisjoint(DEFAULTS.keys() | {"mode", "server", "stream_large_bodies"})
+    return not updated.isdisjoint(DEFAULTS.keys() | {"mode", "rfile", "server", "stream_large_bodies"})
 
 
 def read_settings(options: OptManager) -> Settings | None:
-    """The settings that mitmproxy's options ask for; None when it serves no port, so nothing is captured.
+    """The settings that mitmproxy's options ask for; None when nothing is to be captured.
 
-    Raises SettingsError.
+    That is when it serves no port, or shows a file of flows. Raises SettingsError.
     """
-    if not options.server:
+    if not options.server or options.rfile is not None:
         return None
     found = {name: str(getattr(options, name)) for name in DEFAULTS}
     _refuse_unknown(options.deferred)

@@ -20,6 +20,7 @@ async def record(
         # taken out when there is room and not before: while it waits for that the proxy may stop
         await session.recorder.record(held.size_bytes, lambda: _taken_out(session, held, outcome, make))
     except LogWriteError as error:
+        session.onlookers.show_unrecorded(held.flow, str(error))
         return str(error)
     return None
 
@@ -44,4 +45,13 @@ def _taken_out(session: Session, held: InFlight, outcome: Outcome, make: Callabl
         exchange = held.ended(outcome, delivered=delivered, error=problem)
     session.counters.captured[exchange.outcome] += 1
     session.counters.undelivered += not exchange.delivered
+    _show(session, held, exchange)
     return exchange
+
+
+def _show(session: Session, held: InFlight, exchange: Exchange) -> None:
+    """What is shown of an exchange must not keep it out of the log."""
+    try:
+        session.onlookers.show(held.flow, exchange, session.backend.known)
+    except Exception as error:
+        note_own_error(session, "showing an exchange", error)

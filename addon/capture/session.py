@@ -9,6 +9,7 @@ from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.capture.counters import Counters
 from turnstile.addon.capture.fetched_images import FetchedImages
 from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.onlookers import Onlookers
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recorder import Recorder
 from turnstile.addon.capture.weight_reader import WeightReader
@@ -29,10 +30,11 @@ class Session:
     counters: Counters = field(default_factory=Counters)
     in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
+    onlookers: Onlookers = field(default_factory=Onlookers)
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
 
 
-def open_session(settings: Settings) -> Session:
+def open_session(settings: Settings, onlookers: Onlookers) -> Session:
     """Begins a log and a probe of the backend; raises LogWriteError when the log cannot be begun."""
     program = f"turnstile {turnstile_version()}, mitmproxy {version('mitmproxy')}"
     writer = LogWriter(
@@ -49,7 +51,7 @@ def open_session(settings: Settings) -> Session:
     weights = WeightReader(settings.backend_url, recorder.record_at_once)
     logger.info("turnstile: recording into %s", writer.position.path)
     images = FetchedImages(settings.image_hosts)
-    return Session(settings, recorder, backend, weights, images)
+    return Session(settings, recorder, backend, weights, images, onlookers=onlookers)
 
 
 @cache

@@ -11,15 +11,25 @@ from tests.house.source_tree import PYPROJECT, imports, modules
 TRACELOG = "turnstile.addon.tracelog"
 BACKENDS = "turnstile.addon.backends"
 CAPTURE = "turnstile.addon.capture"
+FLOWS = f"{CAPTURE}.log_flows"
+"""Of what imports mitmproxy the one module that a command may use."""
 OFFLINE = ("turnstile.compiler", BACKENDS, TRACELOG)
 
 # What each layer may import of the others, and of third parties.
 MAY_IMPORT = {
     "turnstile_addon": {CAPTURE},
-    "turnstile.cli": {"turnstile", "turnstile.compiler", "turnstile.sample_traces", BACKENDS, TRACELOG},
+    "turnstile.cli": {
+        "turnstile",
+        "turnstile.compiler",
+        "turnstile.sample_traces",
+        BACKENDS,
+        TRACELOG,
+        FLOWS,
+    },
     "turnstile": {"turnstile.compiler", BACKENDS, TRACELOG},
     "turnstile.compiler": {BACKENDS, TRACELOG},
     CAPTURE: {BACKENDS, TRACELOG},
+    FLOWS: {CAPTURE, BACKENDS, TRACELOG},
     BACKENDS: {TRACELOG},
     TRACELOG: set(),
     "turnstile.addon": set(),
@@ -31,6 +41,7 @@ THIRD_PARTIES = {
     "turnstile": {"openai"},
     "turnstile.compiler": {"PIL", "msgpack", "numpy", "orjson", "pyarrow", "transformers", "zstandard"},
     CAPTURE: {"brotli", "mitmproxy", "orjson", "zstandard"},
+    FLOWS: {"mitmproxy"},
     BACKENDS: {"orjson"},
     TRACELOG: {"msgpack", "zstandard"},
     "turnstile.addon": set(),

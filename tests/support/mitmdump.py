@@ -143,14 +143,19 @@ class Answered:
 
 @contextlib.contextmanager
 def running_mitmdump(
-    backend_url: str, log_directory: Path, *arguments: str, script: Path = SCRIPT, **options: str
+    backend_url: str,
+    log_directory: Path,
+    *arguments: str,
+    script: Path = SCRIPT,
+    program: str = "mitmdump",
+    **options: str,
 ) -> Iterator[Proxy]:
     """A proxy that captures; `options` are the addon's, without their `turnstile_`."""
     mode = ("--mode", f"reverse:{backend_url}", "--listen-host", "127.0.0.1", "-p", "0")
     ours = {"log": str(log_directory), **options}
     settings = [part for name, value in ours.items() for part in ("--set", f"turnstile_{name}={value}")]
     with started_mitmdump(
-        "-s", str(script), *mode, *settings, *arguments, log_directory=log_directory
+        "-s", str(script), *mode, *settings, *arguments, log_directory=log_directory, program=program
     ) as proxy:
         proxy.port = int(proxy.wait_for_line(r"listening at [^ ]*:(\d+)\.")[1])
         proxy.wait_for_line("turnstile: recording into")
@@ -158,10 +163,10 @@ def running_mitmdump(
 
 
 @contextlib.contextmanager
-def started_mitmdump(*arguments: str, log_directory: Path) -> Iterator[Proxy]:
-    """mitmdump with these arguments, whatever becomes of it."""
+def started_mitmdump(*arguments: str, log_directory: Path, program: str = "mitmdump") -> Iterator[Proxy]:
+    """mitmdump with these arguments, whatever becomes of it; or mitmweb."""
     process = subprocess.Popen(
-        [Path(sys.executable).with_name("mitmdump"), "--set", f"confdir={_confdir()}", *arguments],
+        [Path(sys.executable).with_name(program), "--set", f"confdir={_confdir()}", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.backend import Backend, Script, running_backend
+from tests.support.chromium import chromium
 from tests.support.mitmdump import Proxy, running_mitmdump
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says at the end, where nobody can miss it, that a part was not tested."""
+    if chromium() is None:
+        terminalreporter.write_line(
+            "NOT TESTED: mitmweb in a browser, for there is no chromium on this machine", yellow=True
+        )
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,78 @@
+"""The content view "Turnstile": a captured exchange as what the model was asked, said and sampled.
+
+In a flow that was captured just now the response is what the harness got; what the backend sent is looked up.
+A flow made from a log has that as its response. A flow that was saved by mitmproxy has lost it, which is
+said. The view never raises: what it cannot show comes as plain text.
+"""
+
+from contextlib import suppress
+
+from mitmproxy.contentviews import Contentview, Metadata, SyntaxHighlight
+from mitmproxy.http import HTTPFlow, Request, Response
+
+from turnstile.addon.backends.errors import UndecodableReply
+from turnstile.addon.capture.annotations import IMAGE_TOKEN, LOG, is_annotated
+from turnstile.addon.capture.onlookers import KeptReplies
+from turnstile.addon.capture.shown_reply import prompt_ids_of, shown_reply
+from turnstile.addon.capture.shown_request import shown_request
+
+_NO_IDS = "no token ids in the reply"
+_TAKEN_OFF = (
+    "no token ids: this is what the harness got; `turnstile flows` makes flows of all that is in the log"
+)
+PRIORITY = 3.0  # above mitmproxy's own views
+_SAID = ("group", "rollout", "exchange", "outcome", "problems")  # metadata that heads a reply
+
+
+class TurnstileContentview(Contentview):
+    """Looks replies up in `kept`."""
+
+    name = "Turnstile"
+    syntax_highlight: SyntaxHighlight = "none"
+
+    def __init__(self, kept: KeptReplies) -> None:
+        self._kept = kept
+
+    def render_priority(self, data: bytes, metadata: Metadata) -> float:
+        """Above all others for captured exchanges, below all for the rest."""
+        return PRIORITY if is_annotated(metadata.flow) else -1.0
+
+    def prettify(self, data: bytes, metadata: Metadata) -> str:
+        """The text of a request's or a reply's body."""
+        flow = metadata.flow
+        try:
+            if isinstance(flow, HTTPFlow) and isinstance(metadata.http_message, Request):
+                return self._request(data, flow)
+            if isinstance(flow, HTTPFlow) and isinstance(metadata.http_message, Response):
+                return self._reply(data, flow)
+        except Exception as error:
+            return f"(Turnstile cannot show this: {type(error).__name__})\n\n{_plain(data)}"
+        return _plain(data)
+
+    def _request(self, data: bytes, flow: HTTPFlow) -> str:
+        image_token = flow.metadata.get(IMAGE_TOKEN)
+        prompt_ids = []
+        if image_token is not None and flow.response is not None:
+            reply, is_stream = self._raw(flow.response.content or b"", flow)
+            with suppress(ValueError, UndecodableReply):  # they only tell how long the images are
+                prompt_ids = prompt_ids_of(reply, is_stream=is_stream)
+        return shown_request(data, prompt_ids, image_token)
+
+    def _reply(self, data: bytes, flow: HTTPFlow) -> str:
+        reply, is_stream = self._raw(data, flow)
+        said = [(name, flow.metadata.get(f"turnstile_{name}")) for name in _SAID]
+        head = "".join(f"{name}: {value}\n" for name, value in said if value is not None)
+        if flow.response is not None and flow.response.status_code != 200:
+            return f"{head}\n{_plain(reply)}"
+        without_ids = _NO_IDS if LOG in flow.metadata or self._kept.get(flow.id) is not None else _TAKEN_OFF
+        return f"{head}\n{shown_reply(reply, is_stream=is_stream, without_ids=without_ids)}"
+
+    def _raw(self, data: bytes, flow: HTTPFlow) -> tuple[bytes, bool]:
+        """What the backend sent, as far as it is known, and whether it is a stream."""
+        reply = self._kept.get(flow.id)
+        reply = data if reply is None else reply
+        return reply, reply.lstrip()[:1] != b"{"
+
+
+def _plain(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")

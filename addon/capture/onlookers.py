@@ -1,0 +1,68 @@
+"""Whoever may look at flows: the user of mitmweb or mitmproxy, or of a file that flows are saved into.
+
+In mitmdump nobody can, so nothing is done for them. The flow holds the reply that the harness got; what the
+backend sent is kept apart, for the content view, as far as KEPT_BYTES go.
+"""
+
+from collections import OrderedDict
+
+from mitmproxy.http import HTTPFlow
+
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.capture.annotations import annotate, is_annotated, note_unrecorded
+from turnstile.addon.tracelog.records import Exchange, content_decoded
+
+KEPT_BYTES = 128 << 20
+
+
+class KeptReplies:
+    """The latest replies as the backend sent them, by the ids of their flows."""
+
+    def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, flow_id: str, exchange: Exchange) -> None:
+        """Keeps the reply, and lets go of the oldest ones when they are too many bytes together."""
+        size = _size(exchange)
+        if size > self._limit_bytes or flow_id in self._exchanges:
+            return
+        self._exchanges[flow_id] = exchange
+        self._bytes += size
+        while self._bytes > self._limit_bytes:
+            self._bytes -= _size(self._exchanges.popitem(last=False)[1])
+
+    def get(self, flow_id: str) -> bytes | None:
+        """The reply without its content-encoding; None when it is not kept.
+
+        Raises ValueError when that cannot be undone.
+        """
+        exchange = self._exchanges.get(flow_id)
+        return None if exchange is None else content_decoded(exchange.reply, exchange.reply_headers)
+
+
+class Onlookers:
+    """Those of this process; none until the addon finds out."""
+
+    def __init__(self) -> None:
+        self.in_interface = False  # mitmweb or mitmproxy, which list flows
+        self.in_file = False  # flows are saved
+        self.kept = KeptReplies()
+
+    def show(self, flow: HTTPFlow, exchange: Exchange, backend: BackendFacts | None) -> None:
+        """Has the flow tell of its exchange, if anybody can look at it."""
+        if not self.in_interface and not self.in_file:
+            return
+        annotate(flow, exchange, backend.model_config if backend else None)
+        if self.in_interface and exchange.reply:
+            self.kept.keep(flow.id, exchange)
+
+    def show_unrecorded(self, flow: HTTPFlow, problem: str) -> None:
+        """Has a flow that tells of its exchange say that it is not in the log."""
+        if is_annotated(flow):
+            note_unrecorded(flow, problem)
+
+
+def _size(exchange: Exchange) -> int:
+    return len(exchange.reply) + len(exchange.request)

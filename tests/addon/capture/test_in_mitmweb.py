@@ -1,0 +1,128 @@
+"""The real mitmweb and mitmdump: what their users see of captured exchanges, live and from files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.house.link_tree import ROOT
+from tests.support.backend import EVENT_STREAM, Backend, Reply
+from tests.support.logs import stream_events
+from tests.support.mitmdump import SCRIPT, Proxy, running_mitmdump, started_mitmdump
+from tests.support.mitmweb import Interface, capturing_mitmweb, mitmweb_of_file
+from turnstile.addon.capture.log_flows import write_flows
+from turnstile.addon.tracelog.reader import open_log
+
+TOOL_LOOP = ROOT / "sample_traces" / "tool_loop.tslog"
+BODY = b'{"model": "m", "messages": [{"role": "user", "content": "2+2?"}]}'
+STREAM = b'{"model": "m", "messages": [{"role": "user", "content": "2+2?"}], "stream": true}'
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the tool loop."""
+    path = tmp_path_factory.mktemp("flows") / "trace.mitm"
+    with open_log(TOOL_LOOP) as log, path.open("wb") as file:
+        write_flows(file, ((TOOL_LOOP, exchange) for _, exchange in log.exchanges()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def capturing(
+    shared_backend: Backend, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Interface, Proxy]]:
+    log = tmp_path_factory.mktemp("web") / "log"
+    with capturing_mitmweb(shared_backend.url, log, streaming="live") as found:
+        yield found
+
+
+def ask(proxy: Proxy, group: str, body: bytes = BODY) -> bytes:
+    return proxy.ask("POST", f"/group/{group}/rollout/r/v1/chat/completions", body, JSON).body
+
+
+def test_a_captured_exchange_is_shown_with_its_tokens_while_it_is_fresh(
+    capturing: tuple[Interface, Proxy], backend: Backend
+) -> None:
+    interface, proxy = capturing
+    assert b"prompt_token_ids" not in ask(proxy, "fresh")
+    (flow,) = [each for each in interface.flows() if each["comment"].startswith("fresh/r")]
+    assert flow["comment"] == "fresh/r  3+2 tokens  stop"
+    assert flow["marked"] == ""
+    reply, request = (interface.view(flow["id"], message) for message in ("response", "request"))
+    assert (reply["view_name"], request["view_name"]) == ("Turnstile", "Turnstile")
+    assert "prompt: 3 tokens, mask 0" in reply["text"]
+    assert "user:\n    2+2?" in request["text"]
+    assert "prompt_token_ids" not in interface.view(flow["id"], "response", "raw")["text"]
+
+
+def test_a_live_stream_is_shown_with_its_tokens(capturing: tuple[Interface, Proxy], backend: Backend) -> None:
+    interface, proxy = capturing
+    backend.script = lambda received: Reply(stream_events([1, 2, 3], [4, 5]), headers=EVENT_STREAM)
+    assert b"output_ids" not in ask(proxy, "streamed", STREAM)
+    (flow,) = [each for each in interface.flows() if each["comment"].startswith("streamed/r")]
+    assert flow["comment"] == "streamed/r  3+2 tokens  stop"
+    assert '"<5>"' in interface.view(flow["id"], "response")["text"]
+
+
+def test_an_exchange_that_lacks_something_is_marked(
+    capturing: tuple[Interface, Proxy], backend: Backend
+) -> None:
+    interface, proxy = capturing
+    backend.script = lambda received: Reply(b'{"choices": [{"index": 0, "message": {"content": "4"}}]}')
+    ask(proxy, "lacking")
+    (flow,) = [each for each in interface.flows() if each["comment"].startswith("lacking/r")]
+    assert flow["comment"] == "lacking/r  missing prompt_token_ids, sampled_token_ids, logprobs"
+    assert flow["marked"] == "⚠"
+
+
+def test_a_file_of_flows_is_shown_and_nothing_is_captured(flows: Path, tmp_path: Path) -> None:
+    with mitmweb_of_file(flows, tmp_path / "log", "-n") as (interface, _):
+        shown = interface.flows()
+        assert [flow["comment"] for flow in shown][:3] == [
+            "demo/steady  191+27 tokens  tool_calls",
+            "demo/steady  237+27 tokens  tool_calls",
+            "demo/steady  284+11 tokens  stop",
+        ]
+        reply = interface.view(shown[2]["id"], "response")
+        assert "sampled: 11 tokens" in reply["text"]
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("mode", ["regular", "reverse"])
+def test_beside_a_file_of_flows_a_port_forwards_nothing(
+    flows: Path, tmp_path: Path, backend: Backend, mode: str
+) -> None:
+    spec = f"reverse:{backend.url}" if mode == "reverse" else mode
+    listen = ("--mode", spec, "--listen-host", "127.0.0.1", "-p", "0")
+    with mitmweb_of_file(flows, tmp_path / "log", *listen) as (_, web):
+        web.port = int(web.wait_for_line(r"listening at [^ ]*:(\d+)\.")[1])
+        answer = web.ask("POST", f"{backend.url}/v1/chat/completions", BODY, JSON)
+        assert answer.status == 503
+        assert "start it without -r" in answer.json["error"]["message"]
+    assert backend.received == []
+    assert not (tmp_path / "log").exists()
+
+
+def test_mitmdump_reads_a_file_of_flows(flows: Path, tmp_path: Path) -> None:
+    settings = ("--set", f"turnstile_log={tmp_path / 'log'}", "--set", "flow_detail=4")
+    arguments = ("-n", "-r", str(flows), "-s", str(SCRIPT), *settings, "~meta turnstile_rollout:.drifting")
+    with started_mitmdump(*arguments, log_directory=tmp_path / "log") as dump:
+        assert dump.process.wait(30) == 0
+        dump.stop()
+    sampled = [line.strip() for line in dump.lines if "sampled:" in line]
+    assert sampled == ["sampled: 52 tokens", "sampled: 55 tokens", "sampled: 15 tokens"]
+    assert not (tmp_path / "log").exists()
+
+
+def test_flows_that_mitmdump_saves_tell_of_their_exchanges(
+    shared_backend: Backend, backend: Backend, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.mitm"
+    with running_mitmdump(shared_backend.url, tmp_path / "log", "-w", str(saved)) as proxy:
+        ask(proxy, "saved")
+        proxy.stop()
+    with mitmweb_of_file(saved, tmp_path / "none", "-n") as (interface, _):
+        (flow,) = interface.flows()
+        assert flow["comment"] == "saved/r  3+2 tokens  stop"
+        assert "`turnstile flows` makes flows" in interface.view(flow["id"], "response")["text"]
