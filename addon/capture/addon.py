@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class TurnstileAddon:
-    """Captures; idle where mitmproxy shows a file of flows (`-r`) or serves no port (`-n`)."""
+    """Captures; idle where mitmproxy serves no port (`-n`), or shows a file (`-r`) and has no backend."""
 
     name = "turnstile"
 
@@ -89,7 +89,7 @@ class TurnstileAddon:
         self._running = True
         self._onlookers.in_interface = _is_registered("view")
         if self._settings is None and not self._refused:
-            self._why_not = "it shows flows from a file; start it without -r to capture"
+            self._why_not = "it shows flows from a file (-r) and no backend is named (--mode reverse:...)"
         if self._settings is None or self._session is not None:
             return
         changed = what_mitmproxy_changed()

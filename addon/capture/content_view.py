@@ -63,7 +63,7 @@ class TurnstileContentview(Contentview):
         said = [(name, flow.metadata.get(f"turnstile_{name}")) for name in _SAID]
         head = "".join(f"{name}: {value}\n" for name, value in said if value is not None)
         if flow.response is not None and flow.response.status_code != 200:
-            return f"{head}\n{_plain(reply)}"
+            return f"{head}\n{_plain(data)}"
         without_ids = _NO_IDS if LOG in flow.metadata or self._kept.get(flow.id) is not None else _TAKEN_OFF
         return f"{head}\n{shown_reply(reply, is_stream=is_stream, without_ids=without_ids)}"
 

@@ -119,9 +119,9 @@ def touches_settings(updated: set[str]) -> bool:
 def read_settings(options: OptManager) -> Settings | None:
     """The settings that mitmproxy's options ask for; None when nothing is to be captured.
 
-    That is when it serves no port, or shows a file of flows. Raises SettingsError.
+    That is when it serves no port, or shows a file of flows and no backend is named. Raises SettingsError.
     """
-    if not options.server or options.rfile is not None:
+    if not options.server or _only_shows_a_file(options):
         return None
     found = {name: str(getattr(options, name)) for name in DEFAULTS}
     _refuse_unknown(options.deferred)
@@ -141,6 +141,12 @@ def read_settings(options: OptManager) -> Settings | None:
         secret=found["turnstile_secret"].encode(),
         redacted_headers=_header_names(found),
     )
+
+
+def _only_shows_a_file(options: OptManager) -> bool:
+    """Whether flows are read (`mitmweb -r`), by somebody who named no backend to record."""
+    named = any(mode.startswith("reverse:") for mode in options.mode)
+    return getattr(options, "rfile", None) is not None and not named
 
 
 def _refuse_unknown(deferred: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ def options(**values: Any) -> Options:
     made = Options()
     for hosts in ("ignore_hosts", "allow_hosts", "tcp_hosts"):
         made.add_option(hosts, Sequence[str], [], "")
+    made.add_option("rfile", Optional[str], None, "")  # noqa: UP045 (as mitmproxy does)
     made.add_option("stream_large_bodies", Optional[str], None, "")  # noqa: UP045 (as mitmproxy does)
     for name, (default, meaning) in DEFAULTS.items():
         made.add_option(name, str, default, meaning)
@@ -162,6 +163,14 @@ def test_hosts_that_mitmproxy_would_pass_by_are_refused(name: str) -> None:
 
 def test_nothing_is_captured_or_checked_where_no_port_is_served() -> None:
     assert read_settings(options(server=False, mode=["regular"], turnstile_moe="nonsense")) is None
+
+
+def test_nothing_is_captured_or_checked_where_a_file_is_shown_and_no_backend_is_named() -> None:
+    assert read_settings(options(rfile="t.mitm", mode=["regular"], turnstile_moe="nonsense")) is None
+
+
+def test_a_backend_that_is_named_is_captured_also_where_a_file_is_shown() -> None:
+    assert read_settings(options(rfile="t.mitm")) == read_settings(options())
 
 
 def test_the_secret_is_shown_nowhere() -> None:
