@@ -38,6 +38,7 @@ from turnstile.addon.capture.options import (
 from turnstile.addon.capture.recording import interrupt
 from turnstile.addon.capture.session import Session, open_session
 from turnstile.addon.capture.shortcomings import note_own_error
+from turnstile.addon.capture.web_handlers import add_pages
 from turnstile.addon.tracelog.errors import LogWriteError
 
 logger = logging.getLogger(__name__)
@@ -87,7 +88,9 @@ class TurnstileAddon:
     def running(self) -> None:
         """Begins the log and asks the backend what it is."""
         self._running = True
-        self._onlookers.in_interface = _is_registered("view")
+        if not self._onlookers.in_interface:
+            self._onlookers.in_interface = _is_registered("view")
+            add_pages(ctx.master, self._onlookers.kept)
         if self._settings is None and not self._refused:
             self._why_not = "it shows flows from a file (-r) and no backend is named (--mode reverse:...)"
         if self._settings is None or self._session is not None:

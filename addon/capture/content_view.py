@@ -53,25 +53,17 @@ class TurnstileContentview(Contentview):
         image_token = flow.metadata.get(IMAGE_TOKEN)
         prompt_ids = []
         if image_token is not None and flow.response is not None:
-            reply, is_stream = self._raw(flow.response.content or b"", flow)
             with suppress(ValueError, UndecodableReply):  # they only tell how long the images are
-                prompt_ids = prompt_ids_of(reply, is_stream=is_stream)
+                prompt_ids = prompt_ids_of(self._kept.reply_of(flow))
         return shown_request(data, prompt_ids, image_token)
 
     def _reply(self, data: bytes, flow: HTTPFlow) -> str:
-        reply, is_stream = self._raw(data, flow)
         said = [(name, flow.metadata.get(f"turnstile_{name}")) for name in _SAID]
         head = "".join(f"{name}: {value}\n" for name, value in said if value is not None)
         if flow.response is not None and flow.response.status_code != 200:
             return f"{head}\n{_plain(data)}"
         without_ids = _NO_IDS if LOG in flow.metadata or self._kept.get(flow.id) is not None else _TAKEN_OFF
-        return f"{head}\n{shown_reply(reply, is_stream=is_stream, without_ids=without_ids)}"
-
-    def _raw(self, data: bytes, flow: HTTPFlow) -> tuple[bytes, bool]:
-        """What the backend sent, as far as it is known, and whether it is a stream."""
-        reply = self._kept.get(flow.id)
-        reply = data if reply is None else reply
-        return reply, reply.lstrip()[:1] != b"{"
+        return f"{head}\n{shown_reply(self._kept.reply_of(flow), without_ids=without_ids)}"
 
 
 def _plain(data: bytes) -> str:

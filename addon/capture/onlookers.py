@@ -41,6 +41,16 @@ class KeptReplies:
         exchange = self._exchanges.get(flow_id)
         return None if exchange is None else content_decoded(exchange.reply, exchange.reply_headers)
 
+    def reply_of(self, flow: HTTPFlow) -> bytes:
+        """The flow's reply as the backend sent it where that is kept, else as the flow has it.
+
+        Raises ValueError as `get` does.
+        """
+        kept = self.get(flow.id)
+        if kept is not None or flow.response is None:
+            return kept or b""
+        return flow.response.content or b""
+
 
 class Onlookers:
     """Those of this process; none until the addon finds out."""

@@ -16,6 +16,7 @@ from turnstile.addon.backends.errors import UndecodableReply
 from turnstile.addon.backends.reading import ChoiceReading, PromptText, read_chat
 from turnstile.addon.backends.stream_reading import read_chat_stream
 from turnstile.addon.backends.token_texts import token_texts
+from turnstile.addon.capture.sampled_tokens import is_stream
 from turnstile.addon.capture.shown_request import INDENT, message_lines
 
 _LONG_RUN = 4  # of one id, from which on they are counted
@@ -23,13 +24,14 @@ _IDS_A_LINE = 12
 _LINES = 16  # of prompt ids, from which on the middle is left out
 
 
-def shown_reply(reply: bytes, *, is_stream: bool, without_ids: str) -> str:
+def shown_reply(reply: bytes, *, without_ids: str) -> str:
     """The text; `without_ids` stands where a choice has no token ids.
 
     Raises ValueError or UndecodableReply when the reply is no chat completion.
     """
     lines: list[str] = []
-    if is_stream:
+    streamed = is_stream(reply)
+    if streamed:
         stream = read_chat_stream(reply)
         choices: Sequence[ChoiceReading] = stream.choices
         if not choices and stream.error is None:
@@ -38,7 +40,7 @@ def shown_reply(reply: bytes, *, is_stream: bool, without_ids: str) -> str:
         lines += [] if stream.done_seen else ["the stream ended before [DONE]"]
     else:
         choices = read_chat(reply)
-    texts = token_texts(reply, is_stream=is_stream)
+    texts = token_texts(reply, is_stream=streamed)
     for choice in choices:
         lines += ["", *_said_lines(choice), ""]
         if choice.prompt_ids or choice.sampled_ids or choice.logprobs:
@@ -48,9 +50,9 @@ def shown_reply(reply: bytes, *, is_stream: bool, without_ids: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def prompt_ids_of(reply: bytes, *, is_stream: bool) -> list[Any]:
+def prompt_ids_of(reply: bytes) -> list[Any]:
     """The prompt ids of the first choice that tells them; [] where none does. Raises as `shown_reply`."""
-    choices = read_chat_stream(reply).choices if is_stream else read_chat(reply)
+    choices = read_chat_stream(reply).choices if is_stream(reply) else read_chat(reply)
     return next((ids for choice in choices if (ids := _prompt_ids(choice))), [])
 
 

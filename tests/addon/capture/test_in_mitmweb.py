@@ -89,6 +89,20 @@ def test_a_file_of_flows_is_shown_and_nothing_is_captured(flows: Path, tmp_path:
     assert not (tmp_path / "log").exists()
 
 
+def test_the_pages_of_the_groups_stand_behind_the_password(
+    capturing: tuple[Interface, Proxy], backend: Backend
+) -> None:
+    interface, proxy = capturing
+    ask(proxy, "paged")
+    status, page = interface.get("/turnstile")
+    assert (status, "paged/r  3+2 tokens  stop" in page) == (200, True)
+    status, page = interface.get("/turnstile/group/paged")
+    assert (status, page.count("logprob -")) == (200, 2)
+    for path in ("/turnstile", "/turnstile/group/paged"):
+        status, page = interface.get(path, password="wrong")
+        assert (status, "paged" in page) == (403, False)
+
+
 def test_beside_a_file_of_flows_a_port_forwards_nothing(
     flows: Path, tmp_path: Path, backend: Backend
 ) -> None:

@@ -49,6 +49,17 @@ def test_the_list_shows_whose_an_exchange_is_and_the_view_its_tokens(browsed: tu
     shows(page, '290      17   -2.70435     1  step-1   "2"')
 
 
+def test_the_page_of_a_group_shades_its_tokens_and_leads_to_its_flows(
+    browsed: tuple[Interface, Page],
+) -> None:
+    interface, page = browsed
+    page.call("Page.navigate", url=interface.url.replace("/?", "/turnstile/group/demo?"))
+    shows(page, "Rome is warmer by 27 degrees.")
+    assert page.run("[...document.querySelectorAll('span.s9')].some(each => each.innerText === '2')")
+    page.point_at("a[href*='000003/response']", click=True)
+    shows(page, "sampled: 11 tokens")
+
+
 def test_the_request_is_shown_as_a_conversation(browsed: tuple[Interface, Page]) -> None:
     interface, page = browsed
     third = interface.flows()[2]["id"]

@@ -12,7 +12,7 @@ from turnstile.addon.capture.shown_reply import prompt_ids_of, shown_reply
 
 
 def shown(*choices: Any) -> list[str]:
-    return shown_reply(compact(completion(*choices)), is_stream=False, without_ids="none here").splitlines()
+    return shown_reply(compact(completion(*choices)), without_ids="none here").splitlines()
 
 
 def before_the_prompt(lines: list[str]) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_choice_without_ids_says_so() -> None:
 
 
 def test_a_stream_is_shown_like_a_whole_reply() -> None:
-    lines = shown_reply(b"".join(stream_events([1, 2], [4, 5])), is_stream=True, without_ids="").splitlines()
+    lines = shown_reply(b"".join(stream_events([1, 2], [4, 5])), without_ids="").splitlines()
     assert lines[0] == "choice 0:  finish stop"
     assert before_the_prompt(lines)[-2:] == [
         '             2       4   -0.12500     1  -        "<4>"',
@@ -100,16 +100,16 @@ def test_a_stream_is_shown_like_a_whole_reply() -> None:
 def test_a_stream_that_broke_off_is_shown_as_far_as_it_came() -> None:
     events = stream_events([1, 2], [4, 5])[:2]
     failed = chat_streams.event({"error": {"message": "out of memory"}})
-    lines = shown_reply(b"".join([*events, failed]), is_stream=True, without_ids="").splitlines()
+    lines = shown_reply(b"".join([*events, failed]), without_ids="").splitlines()
     assert lines[:2] == ["error: out of memory", "the stream ended before [DONE]"]
     assert "choice 0:  finish None" in lines
 
 
 def test_the_prompt_ids_are_those_of_the_first_choice_that_has_any() -> None:
-    assert prompt_ids_of(compact(completion()), is_stream=False) == [151644, 872]
-    assert prompt_ids_of(b"".join(stream_events([1, 2], [4])), is_stream=True) == [1, 2]
+    assert prompt_ids_of(compact(completion())) == [151644, 872]
+    assert prompt_ids_of(b"".join(stream_events([1, 2], [4]))) == [1, 2]
 
 
 def test_what_is_no_completion_is_refused() -> None:
     with pytest.raises(UndecodableReply):
-        shown_reply(b"<html>", is_stream=False, without_ids="")
+        shown_reply(b"<html>", without_ids="")
