@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.group_metadata import with_group_metadata
 from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
@@ -76,4 +77,5 @@ def _compiled(group_id: str, replay: Replay, options: Options, progress: Progres
     findings += too_long(merger.sequences, options.max_tokens)
     sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    return CompiledGroup(group_id, rewarded, findings, exchanges, turns)
+    described = with_group_metadata(rewarded, replay.made(group_id))
+    return CompiledGroup(group_id, described, findings, exchanges, turns)

@@ -45,7 +45,7 @@ async def on_request(session: Session, flow: HTTPFlow) -> None:
         session.counters.rejected += 1
         give(flow, route)
     elif route.kind == "control":
-        give(flow, await control_answer(session, flow.request.method, route.target))
+        give(flow, await control_answer(session, flow.request, route.target))
     elif route.kind == "chat":
         await _begin(session, flow, route, fields)
     elif route.kind == "uncaptured":

@@ -43,5 +43,6 @@ def _taken_out(session: Session, held: InFlight, outcome: Outcome, make: Callabl
         problem = note_own_error(session, "making a record", error)
         exchange = held.ended(outcome, delivered=delivered, error=problem)
     session.counters.captured[exchange.outcome] += 1
+    session.groups.used(exchange.group_id).note(exchange)
     session.counters.undelivered += not exchange.delivered
     return exchange

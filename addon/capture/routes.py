@@ -10,10 +10,11 @@ is compared in that form: no spelling of a captured endpoint goes by uncaptured.
 plain spelling; every other path is forwarded as it came, without its prefix.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
+
+from turnstile.addon.tracelog.ids import EXPECTED, is_id, shown
 
 Kind = Literal["chat", "uncaptured", "other", "control"]
 # chat        a chat completion, which is captured
@@ -28,8 +29,6 @@ GENERATING: dict[str, Kind] = {
     "/generate": "uncaptured",
 }
 DEFAULT_GROUP = "default"
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_EXPECTED = "1 to 128 of A-Z a-z 0-9 . _ : -"
 
 
 class RouteError(Exception):
@@ -91,12 +90,11 @@ def _named(what: str, segments: list[str]) -> tuple[str, list[str]]:
     """The id in `segments`, which begin with the word `what`, and the segments after it."""
     at = next(at for at, segment in enumerate(segments) if segment) + 1
     if at == len(segments) or not segments[at]:
-        raise RouteError(f"no {what} id after /{what}/: expected {_EXPECTED}")
+        raise RouteError(f"no {what} id after /{what}/: expected {EXPECTED}")
     return _checked(what, unquote(segments[at])), segments[at + 1 :]
 
 
 def _checked(what: str, found: str) -> str:
-    if not _ID.fullmatch(found):
-        shown = found if len(found) <= 40 else f"{found[:40]}... ({len(found)} characters)"
-        raise RouteError(f"bad {what} id {shown!r}: expected {_EXPECTED}")
+    if not is_id(found):
+        raise RouteError(f"bad {what} id {shown(found)}: expected {EXPECTED}")
     return found

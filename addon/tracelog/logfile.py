@@ -151,6 +151,8 @@ class LogFile:
             index.rewards.append(offset)
         elif head.type == RecordType.WEIGHTS:
             index.weights.append(offset)
+        elif head.type == RecordType.GROUP:
+            index.groups.append(offset)
 
     def _field(self, offset: int, head: Head, name: str) -> Any:
         envelope = self._envelope(offset, head)

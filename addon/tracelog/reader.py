@@ -18,7 +18,7 @@ from turnstile.addon.tracelog.encoding import decode_exchange, summary_of
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, unpacked
 from turnstile.addon.tracelog.logfile import Damage, LogFile, Record
-from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary, WeightReading
+from turnstile.addon.tracelog.records import Exchange, Group, LogHeader, Reward, Summary, WeightReading
 
 CACHE_BYTES = 256 * 1024 * 1024
 
@@ -138,6 +138,14 @@ class LogReader:
                 reward = Reward(**record.envelope, metadata=unpacked(record.body()))
             yield reward
 
+    def groups_made(self) -> Iterator[Group]:
+        """What was said of groups, in file order. Raises LogCorruptError at a damaged record."""
+        for offset in self._index.groups:
+            record = self._file.record(offset, RecordType.GROUP)
+            with self._well_formed(offset):
+                group = Group(**record.envelope, metadata=unpacked(record.body()))
+            yield group
+
     def weight_readings(self) -> Iterator[WeightReading]:
         """Every weight reading in file order. Raises LogCorruptError at a damaged one."""
         for offset in self._index.weights:
@@ -156,6 +164,8 @@ class LogReader:
         for _ in self.exchanges():
             pass
         for _ in self.rewards():
+            pass
+        for _ in self.groups_made():
             pass
         for _ in self.weight_readings():
             pass
