@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turnstile.addon.backends.usage import TokenCounts, token_counts
+from turnstile.addon.capture.known_lengths import KnownLengths
 from turnstile.addon.tracelog.records import Exchange, Group
 
 GROUPS = 4096
@@ -31,6 +32,7 @@ class GroupState:
     prompt_tokens: int = 0  # of the replies that say so
     sampled_tokens: int = 0
     rewards: int = 0
+    lengths: KnownLengths = field(default_factory=KnownLengths)  # of prompts, where there is a limit
     _seen: OrderedDict[str, None] = field(default_factory=OrderedDict)  # rollouts, the latest last
 
     @property

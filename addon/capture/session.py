@@ -29,6 +29,7 @@ class Session:
     groups: Groups = field(default_factory=Groups)
     in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
+    cannot_tokenize: bool = False  # the backend has no /tokenize
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
 
 

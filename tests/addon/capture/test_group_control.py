@@ -140,11 +140,11 @@ def test_a_compressed_body_is_refused(proxy: Proxy) -> None:
 
 
 def test_what_cannot_be_written_is_said_and_can_be_sent_again(proxy: Proxy) -> None:
-    said = {"group_id": "full", "metadata": {"task": "x"}}
+    said = {"group_id": "unwritten", "metadata": {"task": "x"}}
     with full_disk(proxy):
-        assert [post(proxy, path, body).status for path, body in (("groups", said),)] == [507]
-        assert post(proxy, "groups/full/reward", {"reward": 1}).status == 507
+        assert post(proxy, "groups", said).status == 507
+        assert post(proxy, "groups/unwritten/reward", {"reward": 1}).status == 507
     assert post(proxy, "groups", said).status == 200
-    groups, rewards = logged(proxy, "full")
+    groups, rewards = logged(proxy, "unwritten")
     assert (len(groups), rewards) == (1, [])
-    assert proxy.ask("GET", "/turnstile/groups/full").json["rewards"] == 0
+    assert proxy.ask("GET", "/turnstile/groups/unwritten").json["rewards"] == 0
