@@ -9,6 +9,7 @@ from typing import overload
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.replay import Replay
+from turnstile.compiler.reward_file import read_rewards
 from turnstile.compiler.sequence import TrainingSequence
 
 
@@ -39,17 +40,23 @@ def compile_logs(
     groups: Collection[str] = (),
     policy: str = "strict",
     max_tokens: int | None = None,
+    rewards: str | PathLike[str] | None = None,
 ) -> Compilation:
     """What `turnstile compile` writes for a log, a directory of logs, or several of them, as values.
 
     `groups` names the ones that are wanted, all when empty; sequences of more than `max_tokens` are left
-    out with a finding. Raises LogFormatError for a path that holds no trace log, LogCorruptError when none
-    of the logs has a readable header, UnknownPolicy for a policy that there is not.
+    out with a finding. `rewards` is a file of rewards, which win over those in the logs: see
+    `read_rewards`.
+
+    Raises LogFormatError for a path that holds no trace log, LogCorruptError when none
+    of the logs has a readable header, UnknownPolicy for a policy that there is not, RewardFileError
+    for a line that is no reward.
     """
-    options = Options(policy, max_tokens)
+    options = Options(policy, max_tokens, read_rewards(Path(rewards)) if rewards is not None else {})
     logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
     with Replay([Path(log) for log in logs], groups) as replay:
-        findings, sequences = list(replay.findings), list[TrainingSequence]()
+        findings = [*replay.findings, *replay.rewards_without_exchange(options.rewards)]
+        sequences = list[TrainingSequence]()
         for group in compile_groups(replay, options):
             sequences += group.sequences
             findings += group.findings

@@ -3,6 +3,7 @@
 CompileError
 ├── UnknownPolicy        there is no such way to make sequences
 ├── UnknownFormat        there is no such output format
+├── RewardFileError      a file holds no rewards
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -17,6 +18,10 @@ class UnknownPolicy(CompileError):
 
 class UnknownFormat(CompileError):
     """There is no format of that name, or none for the name of the output file."""
+
+
+class RewardFileError(CompileError):
+    """A file of rewards cannot be meant; the message names the path and the line."""
 
 
 class SequenceFileError(CompileError):

@@ -7,7 +7,7 @@ logs before all groups.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
@@ -16,9 +16,9 @@ from turnstile.compiler.group_metadata import with_group_metadata
 from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
-from turnstile.compiler.rewards import GroupRewards
+from turnstile.compiler.rewards import GroupRewards, RewardsByGroup
 from turnstile.compiler.sequence import TrainingSequence
-from turnstile.compiler.sequences import training_sequences
+from turnstile.compiler.sequences import sequence_id_of, training_sequences
 from turnstile.compiler.turns import Texts, turns_of
 
 Progress = Callable[[int], None]
@@ -42,6 +42,7 @@ class Options:
 
     policy: str = "strict"
     max_tokens: int | None = None  # longer sequences are left out
+    rewards: RewardsByGroup = field(default_factory=dict)  # these win over those of the logs
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -76,6 +77,8 @@ def _compiled(group_id: str, replay: Replay, options: Options, progress: Progres
             causes.note(turn)
     findings += too_long(merger.sequences, options.max_tokens)
     sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
-    rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    described = with_group_metadata(rewarded, replay.made(group_id))
+    rewards = GroupRewards(replay.rewards_of(group_id), options.rewards.get(group_id, ()))
+    firsts = [sequence.turns[0] for sequence in merger.sequences]
+    findings += rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
+    described = with_group_metadata(map(rewards.on, sequences), replay.made(group_id))
     return CompiledGroup(group_id, described, findings, exchanges, turns)
