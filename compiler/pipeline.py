@@ -6,17 +6,18 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from turnstile.addon.tracelog.records import Group
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.group_metadata import with_group_metadata
 from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
-from turnstile.compiler.replay import Replay
-from turnstile.compiler.rewards import GroupRewards, RewardsByGroup
+from turnstile.compiler.replay import Replay, Replayed
+from turnstile.compiler.rewards import GivenReward, GroupRewards, RewardsByGroup
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.sequences import sequence_id_of, training_sequences
 from turnstile.compiler.turns import Texts, turns_of
@@ -49,36 +50,52 @@ class Options:
             raise UnknownPolicy(f"there is no policy {self.policy!r}; there are {', '.join(POLICIES)}")
 
 
+class GroupPasses:
+    """The passes over one group: takes its exchanges in causal order, shows what they have given so far."""
+
+    def __init__(self, group_id: str, options: Options) -> None:
+        self._group_id, self._options = group_id, options
+        self._merger = POLICIES[options.policy]()
+        self._causes, self._texts = Causes(), Texts()
+        self._explanations: list[Explanation] = []
+        self._findings: list[Finding] = []
+        self._exchanges = self._turns = 0
+
+    def add(self, item: Replayed | Finding) -> None:
+        """Takes in an exchange that began after those before it, or what was found in the place of one."""
+        if isinstance(item, Finding):
+            self._findings.append(item)
+            return
+        read = turns_of(item.exchange, item.log, item.offset, self._texts, item.versions_read)
+        self._findings += read.findings
+        self._exchanges, self._turns = self._exchanges + 1, self._turns + len(read.turns)
+        for turn in read.turns:
+            if (started := self._merger.add(turn)) is not None:
+                self._explanations.append(self._causes.of_start(started, read.answers))
+            self._causes.note(turn)
+
+    def compiled(self, of_log: Sequence[GivenReward], made: Group | None) -> CompiledGroup:
+        """What the exchanges give, with the group's rewards and what was said of it in the log.
+
+        The sequences are to be gone through before more is taken in.
+        """
+        limit, merged = self._options.max_tokens, self._merger.sequences
+        rewards = GroupRewards(of_log, self._options.rewards.get(self._group_id, ()))
+        firsts = [sequence.turns[0] for sequence in merged]
+        unmatched = rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
+        findings = [*self._findings, *too_long(merged, limit), *unmatched]
+        sequences = within(training_sequences(merged, self._explanations), limit)
+        described = with_group_metadata(map(rewards.on, sequences), made)
+        return CompiledGroup(self._group_id, described, findings, self._exchanges, self._turns)
+
+
 def compile_groups(
     replay: Replay, options: Options, progress: Progress = lambda exchanges: None
 ) -> Iterator[CompiledGroup]:
     """Compiles every group of `replay`, one after the other."""
     for group_id in replay.groups:
-        yield _compiled(group_id, replay, options, progress)
-
-
-def _compiled(group_id: str, replay: Replay, options: Options, progress: Progress) -> CompiledGroup:
-    merger = POLICIES[options.policy]()
-    causes, texts = Causes(), Texts()
-    explanations: list[Explanation] = []
-    findings: list[Finding] = []
-    exchanges = turns = 0
-    for item in replay.exchanges_of(group_id):
-        progress(1)
-        if isinstance(item, Finding):
-            findings.append(item)
-            continue
-        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read)
-        findings += read.findings
-        exchanges, turns = exchanges + 1, turns + len(read.turns)
-        for turn in read.turns:
-            if (started := merger.add(turn)) is not None:
-                explanations.append(causes.of_start(started, read.answers))
-            causes.note(turn)
-    findings += too_long(merger.sequences, options.max_tokens)
-    sequences = within(training_sequences(merger.sequences, explanations), options.max_tokens)
-    rewards = GroupRewards(replay.rewards_of(group_id), options.rewards.get(group_id, ()))
-    firsts = [sequence.turns[0] for sequence in merger.sequences]
-    findings += rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
-    described = with_group_metadata(map(rewards.on, sequences), replay.made(group_id))
-    return CompiledGroup(group_id, described, findings, exchanges, turns)
+        passes = GroupPasses(group_id, options)
+        for item in replay.exchanges_of(group_id):
+            progress(1)
+            passes.add(item)
+        yield passes.compiled(replay.rewards_of(group_id), replay.made(group_id))
