@@ -26,7 +26,8 @@ async def control_answer(session: Session, request: Request, path: str) -> Answe
 
     `path` is the request's in its plain form, without the query.
     """
-    found = _found(session, request, path.removeprefix("/turnstile").strip("/").split("/"))
+    of_ours = path.removeprefix("/turnstile/")
+    found = _found(session, request, of_ours.split("/")) if of_ours != path else None
     if found is None:
         return invalid_request(
             404, f"no such URL: {shown(path)}; there are {', '.join(URLS)}", code="not_found"

@@ -65,7 +65,8 @@ def find_route(
         plain = plain_path(path)
     else:
         plain = plain_path(path)
-        if plain == "/turnstile" or plain.startswith("/turnstile/"):
+        is_ours = _begins_with(segments, "turnstile") and plain not in GENERATING
+        if is_ours or plain == "/turnstile" or plain.startswith("/turnstile/"):
             return Route("control", plain, group_id, rollout_id)
     kind = GENERATING.get(plain, "other") if method == "POST" else "other"
     return Route(kind, (path if kind == "other" else plain) + mark + query, group_id, rollout_id)

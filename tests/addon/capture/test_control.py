@@ -54,6 +54,9 @@ def test_after_a_flush_all_that_was_captured_is_readable(proxy: Proxy) -> None:
     [
         ("GET", "/turnstile", 404),
         ("GET", "/turnstile/nothing", 404),
+        ("GET", "/turnstile/../health", 404),
+        ("GET", "/turnstile/..%2Fetc", 404),
+        ("GET", "/turnstile/x/../../turnstile/nothing", 404),
         ("GET", "/turnstile/groups", 405),
         ("PUT", "/turnstile/groups/g", 405),
         ("GET", "/turnstile/groups/g/reward", 405),
