@@ -5,7 +5,6 @@ finds the packages that it needs.
 """
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -21,7 +20,7 @@ from typing import IO
 
 from turnstile.errors import ProxyError, ProxyStartError
 from turnstile.free_port import free_port
-from turnstile.lifelines import end, hold
+from turnstile.lifelines import end, started
 from turnstile.running_proxy import RunningProxy
 
 START_S = 30.0  # until the proxy must answer
@@ -59,22 +58,33 @@ def addon_path() -> Path:
     return Path(spec.origin)
 
 
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
 def _started(
     backend_url: str, port: int, settings: Mapping[str, str], confdir: Path, said: IO[bytes]
 ) -> tuple[RunningProxy, "subprocess.Popen[bytes]"]:
     for left in reversed(range(1 if port else _TRIES)):
         proxy_port = port or free_port()
-        if not _is_free(proxy_port):
+        if not is_free(proxy_port):
             if not left:
                 raise ProxyStartError(f"port {proxy_port} of 127.0.0.1 is taken: name another, or 0 for any")
             continue
-        process = _begun(_command(backend_url, proxy_port, settings, confdir), said)
-        proxy = RunningProxy(proxy_port, process.pid, settings.get("turnstile_secret", ""))
+        process = started(_command(backend_url, proxy_port, settings, confdir), output=said)
+        proxy = RunningProxy(proxy_port, process.pid, secret=settings.get("turnstile_secret", ""))
         try:
             _wait_until_healthy(proxy, process, said, settings["turnstile_log"])
         except ProxyStartError:
             end(process)
-            if not left or _is_free(proxy_port):
+            if not left or is_free(proxy_port):
                 raise
         except BaseException:
             end(process)
@@ -82,19 +92,6 @@ def _started(
         else:
             return proxy, process
     raise AssertionError("the last try returns or raises")
-
-
-def _begun(command: list[str], said: IO[bytes]) -> "subprocess.Popen[bytes]":
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=said,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "TURNSTILE_ENDS_WITH_STDIN": "1"},
-        start_new_session=True,  # Ctrl-C is for this program, which ends the proxy when it is done with it
-    )
-    hold(process)
-    return process
 
 
 def _command(backend_url: str, port: int, settings: Mapping[str, str], confdir: Path) -> list[str]:
@@ -118,16 +115,6 @@ def _mitmdump() -> str:
     if found is None:
         raise ProxyStartError(f"no mitmdump beside {sys.executable} or on PATH: install mitmproxy")
     return found
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def _wait_until_healthy(

@@ -16,16 +16,17 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never 
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """A proxy that answers on 127.0.0.1."""
+    """A proxy that answers."""
 
     port: int
     process_id: int
+    host: str = "127.0.0.1"
     secret: str = field(default="", repr=False)  # the proxy's key, where it wants one
 
     @property
     def address(self) -> str:
         """host:port."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def health(self) -> dict[str, Any]:
         """What GET /turnstile/health says. Raises ProxyError when it is not healthy or does not answer."""

@@ -20,13 +20,8 @@ from tests.support.backend import (
 from tests.support.mitmdump import Proxy, running_mitmdump
 from turnstile.addon.tracelog.reader import log_paths, open_log
 
-SECRET, KEY, COOKIE, PRIVATE, WRONG = (
-    "secret-of-the-proxy",
-    "sk-harness",
-    "session=1234",
-    "private-5",
-    "wrong-key",
-)
+SECRET, KEY, COOKIE = "secret-of-the-proxy", "sk-harness", "session=1234"
+PRIVATE, WRONG = "private-5", "wrong-key"
 CHAT = "/group/g/rollout/r/v1/chat/completions"
 REMOTE_IMAGE = {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}
 
