@@ -83,6 +83,8 @@ class GrowingLogs:
             log = self._logs[path]
             log.read_on(size_bytes if path == current else path.stat().st_size)
             self._take_other_records(path, log)
+            if path != current:
+                log.forget()  # little will be read of it again
 
     def compiled(self, group_id: str) -> Compilation:
         """What the exchanges of a group give that have been taken in."""
