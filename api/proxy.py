@@ -14,7 +14,9 @@ from turnstile.addon.backends.errors import BackendNeedsKey, BackendUnreachable
 from turnstile.addon.backends.probe import probe
 from turnstile.compiler.compilation import Compilation
 from turnstile.compiler.growing import GrowingLogs
+from turnstile.compiler.model_folder import model_config_in
 from turnstile.compiler.pipeline import Options
+from turnstile.compiler.selection import Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.errors import ProxyError, ProxyStartError
 from turnstile.mitmdump_process import running_proxy
@@ -26,7 +28,7 @@ PROBE_TIMEOUT_S = 5.0
 class Proxy:
     """A mitmdump with the addon on 127.0.0.1, in front of `backend_url`; this program's end is its own.
 
-    `model` names the policy, a folder or a hub id; compiling has no use for it yet. Logs go to `log_dir`,
+    `model` names the policy; where it is a folder, its config.json tells the experts. Logs go to `log_dir`,
     else into a temporary folder that goes with the proxy. `port` 0 is a free one. `options` are the addon's,
     `{"turnstile_streaming": "live"}`, or mitmproxy's. `policy` and `max_tokens` are as for `compile_logs`.
 
@@ -48,7 +50,7 @@ class Proxy:
         require_backend: bool = True,
     ) -> None:
         self.backend_url, self.model = _checked_url(backend_url), model
-        compile_options = Options(policy, max_tokens)
+        compile_options = Options(policy, Selection(max_tokens), _config_of(model))
         if require_backend:
             _reach(self.backend_url)
         self._lock = Lock()  # of the compiled state
@@ -161,6 +163,11 @@ def _checked_url(url: str) -> str:
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         raise ProxyStartError(f"backend_url is {shown!r}, expected http://HOST:PORT without a path")
     return url.rstrip("/")
+
+
+def _config_of(model: str | PathLike[str] | None) -> Mapping[str, Any] | None:
+    """The configuration in a model's folder; None for one that is only named."""
+    return model_config_in(model) if model is not None and Path(model).is_dir() else None
 
 
 def _reach(url: str) -> None:

@@ -32,8 +32,8 @@ Example:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["jsonl", "msgpack"]),
-    help="Format of OUT, if its suffix (.jsonl, .tseq) does not tell.",
+    type=click.Choice(["jsonl", "msgpack", "parquet"]),
+    help="Format of OUT, if its suffix (.jsonl, .tseq, .parquet) does not tell.",
 )
 @click.option(
     "--policy",
@@ -44,7 +44,15 @@ Example:
 )
 @click.option("--group", "groups", metavar="G", multiple=True, help="Only this group. May be repeated.")
 @click.option(
-    "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Leave out sequences of more than N tokens."
+    "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Cut sequences of more than N tokens there."
+)
+@click.option(
+    "--model", metavar="DIR", type=_PATH, help="Folder of the model's config.json, if the log has none."
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Leave out sequences with routing_untrusted; exit with 4 when anything was left out.",
 )
 @click.option(
     "--rewards",
@@ -53,7 +61,6 @@ Example:
     type=_PATH,
     help="Rewards as JSON lines; they win over those in the logs.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 4 when an error kept something out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON to stdout.")
 def command(
     logs: tuple[Path, ...],
@@ -62,6 +69,7 @@ def command(
     policy: str,
     groups: tuple[str, ...],
     max_tokens: int | None,
+    model: Path | None,
     rewards_file: Path | None,
     strict: bool,
     as_json: bool,
@@ -75,16 +83,20 @@ def command(
 
     from turnstile.compiler.errors import UnknownFormat
     from turnstile.compiler.export import format_named
+    from turnstile.compiler.model_folder import model_config_in
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.reward_file import read_rewards
+    from turnstile.compiler.selection import Selection
 
     try:
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
-    options = Options(policy, max_tokens, read_rewards(rewards_file) if rewards_file else {})
+    rewards = read_rewards(rewards_file) if rewards_file else {}
+    selection = Selection(max_tokens, trusted_only=strict)
+    options = Options(policy, selection, model_config_in(model), rewards)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         _refuse(replay, output, groups, [*replay.logs, *([rewards_file] if rewards_file else [])])

@@ -36,11 +36,19 @@ class ExchangesLeftOut(click.ClickException):
 def as_cli_error(error: Exception) -> click.ClickException | None:
     """Give the error as the command line says it; None when it is not the user's (click's own included)."""
     from turnstile.addon.tracelog.errors import TraceLogError
-    from turnstile.compiler.errors import InvariantBroken, RewardFileError, SequenceFileError
+    from turnstile.compiler.errors import (
+        FormatNotInstalled,
+        InvariantBroken,
+        ModelUnreadable,
+        RewardFileError,
+        SequenceFileError,
+    )
 
     if isinstance(error, InvariantBroken):
         return CheckFailed(_one_line(str(error)))
-    if isinstance(error, TraceLogError | SequenceFileError | RewardFileError):
+    if isinstance(error, FormatNotInstalled):
+        return click.UsageError(str(error))
+    if isinstance(error, TraceLogError | SequenceFileError | ModelUnreadable | RewardFileError):
         return InputInvalid(_one_line(str(error)))
     # A closed pipe (`turnstile show LOG | head`) is no error: click ends the command quietly.
     if isinstance(error, OSError) and error.errno != errno.EPIPE:

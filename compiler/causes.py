@@ -2,6 +2,7 @@
 
 The cause of a start is the first of these that holds:
 
+routing_changed    the prompt begins with all tokens of a sequence, and their routing is another
 aborted            an earlier exchange of the rollout had exactly this prompt, and its answer was broken off
                    or never reached the harness: this is the retry
 sibling            an earlier turn of the rollout had exactly this prompt: another sample
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from turnstile.compiler.forest import OpenSequence
+from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.sequence import Cause
 from turnstile.compiler.turn import Turn, Wording
 
@@ -64,6 +65,8 @@ class Causes:
         """Why `sequence` was started by its first turn, whose request resent these `answers`."""
         turn = sequence.turns[0]
         shares_sampled = self._shares_sampled(sequence)
+        if (refusal := sequence.refusal) is not None:
+            return Explanation(refusal.cause, refusal.sequence.turns[-1])
         same = self._same_prompt(turn)
         if same is not None and same.rollout_id == turn.rollout_id:
             is_retry = same.exchange_id != turn.exchange_id and _RETRIED.intersection(same.flags)
@@ -99,7 +102,8 @@ class Causes:
 
 def _prompt_key(turn: Turn) -> tuple[int, int]:
     """Tells nearly all prompts apart at the cost of one pass."""
-    return len(turn.prompt_ids), int(turn.prompt_ids.sum(dtype=np.int64))
+    ids_T = turn.prompt_ids.view(np.uint32)  # of which the sum may run over: none has to be widened for it
+    return len(ids_T), int(ids_T.sum(dtype=np.uint32))
 
 
 def _begins_with(turn: Turn, earlier: Turn) -> bool:

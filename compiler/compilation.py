@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import overload
 
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.model_folder import model_config_in
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.reward_file import read_rewards
+from turnstile.compiler.selection import Selection
 from turnstile.compiler.sequence import TrainingSequence
 
 
@@ -40,19 +42,23 @@ def compile_logs(
     groups: Collection[str] = (),
     policy: str = "strict",
     max_tokens: int | None = None,
+    model: str | PathLike[str] | None = None,
+    trusted_only: bool = False,
     rewards: str | PathLike[str] | None = None,
 ) -> Compilation:
     """What `turnstile compile` writes for a log, a directory of logs, or several of them, as values.
 
-    `groups` names the ones that are wanted, all when empty; sequences of more than `max_tokens` are left
-    out with a finding. `rewards` is a file of rewards, which win over those in the logs: see
-    `read_rewards`.
+    `groups` names the ones that are wanted, all when empty. Sequences of more than `max_tokens` are cut
+    there. `model` is a folder whose config.json tells the model's shape, for logs that do not. `trusted_only`
+    leaves out sequences whose routing cannot be believed. `rewards` is a file of rewards, which win over
+    those in the logs: see `read_rewards`.
 
-    Raises LogFormatError for a path that holds no trace log, LogCorruptError when none
-    of the logs has a readable header, UnknownPolicy for a policy that there is not, RewardFileError
-    for a line that is no reward.
+    Raises LogFormatError for a path that holds no trace log, LogCorruptError when none of the logs has a
+    readable header, UnknownPolicy for a policy that there is not, ModelUnreadable for a `model` without
+    config.json, RewardFileError for a line that is no reward.
     """
-    options = Options(policy, max_tokens, read_rewards(Path(rewards)) if rewards is not None else {})
+    given = read_rewards(Path(rewards)) if rewards is not None else {}
+    options = Options(policy, Selection(max_tokens, trusted_only), model_config_in(model), given)
     logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
     with Replay([Path(log) for log in logs], groups) as replay:
         findings = [*replay.findings, *replay.rewards_without_exchange(options.rewards)]

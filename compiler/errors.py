@@ -3,6 +3,8 @@
 CompileError
 ├── UnknownPolicy        there is no such way to make sequences
 ├── UnknownFormat        there is no such output format
+├── FormatNotInstalled   a library that a format needs is not installed
+├── ModelUnreadable      a folder that was named as a model's is none
 ├── RewardFileError      a file holds no rewards
 └── SequenceFileError    a file holds no sequences that this version reads
 """
@@ -18,6 +20,14 @@ class UnknownPolicy(CompileError):
 
 class UnknownFormat(CompileError):
     """There is no format of that name, or none for the name of the output file."""
+
+
+class FormatNotInstalled(CompileError):
+    """A format needs a library that is not installed; the message says how to install it."""
+
+
+class ModelUnreadable(CompileError):
+    """There is no readable config.json in the folder that was named."""
 
 
 class RewardFileError(CompileError):

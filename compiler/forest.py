@@ -2,7 +2,8 @@
 
 Rules:
 - A turn extends an open sequence when all of the sequence's tokens, sampled ones included, are an exact
-  prefix of the turn's prompt. What the prompt has more is context, then come the sampled ids.
+  prefix of the turn's prompt, and what else is known of them agrees (OpenSequence.refuses). What the prompt
+  has more is context, then come the sampled ids.
 - Of several such sequences the longest, among equals one of the same rollout, then the one extended last.
 - Without one the turn starts a sequence, its whole prompt context. So each sampled id is trained once.
 
@@ -11,40 +12,13 @@ arrays, and meets every sequence that ends on its way: the cost is linear in the
 number of open sequences.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from turnstile.compiler.open_sequence import OpenSequence, Refusal, Tokens, cached_rows
+from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
-
-Tokens = NDArray[np.int32]
-
-
-@dataclass(slots=True, eq=False)
-class OpenSequence:
-    """A path of the forest that turns may still extend."""
-
-    tokens_T: Tokens = field(default_factory=lambda: np.empty(0, np.int32))  # context and sampled ids
-    turns: list[Turn] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)  # starts[i]: number of tokens before turn i was added
-    rollout_ids: set[str | None] = field(default_factory=set)  # of its turns; nearly always one
-    parent: "OpenSequence | None" = None
-    """The earlier sequence that shares the longest beginning, of the same rollout if one shares any."""
-    parent_turn: Turn | None = None  # the turn of the parent in which, or behind which, they part
-    shared_tokens: int = 0  # length of the common beginning
-
-    def add(self, turn: Turn, tokens_T: Tokens) -> None:
-        """Takes in a turn that extends it; `tokens_T` are the turn's prompt and sampled ids."""
-        self.turns.append(turn)
-        self.rollout_ids.add(turn.rollout_id)
-        self.starts.append(len(self.tokens_T))
-        self.tokens_T = tokens_T
-
-    def turn_at(self, index: int) -> Turn:
-        """The turn that added token `index`, the last one for an index past the end."""
-        added = zip(reversed(self.turns), reversed(self.starts), strict=True)
-        return next(turn for turn, start in added if start <= index)
 
 
 class TrajectoryForest:
@@ -54,30 +28,27 @@ class TrajectoryForest:
         self.sequences: list[OpenSequence] = []  # in the order in which they were started
         self._root = _Node(np.empty(0, np.int32), 0)
 
-    def add(self, turn: Turn) -> OpenSequence | None:
-        """Extends the sequence that the turn continues, or starts one; gives the one that it started."""
+    def add(self, turn: Turn, rows: RoutedRows | None = None) -> OpenSequence | None:
+        """Extends the sequence that the turn continues, or starts one; gives the one that it started.
+
+        `rows` is the turn's routing where it is known.
+        """
         tokens_T: Tokens = np.concatenate((turn.prompt_ids, turn.sampled_ids))
         path = [self._root]
         at = _descend(path, 0, tokens_T[: len(turn.prompt_ids)])
-        ended = next((node.ended for node in reversed(path) if node.ended and node.end <= at), None)
+        sequence, refusal = _continued(path, at, turn, rows)
         at = _descend(path, at, tokens_T)
         started = None
-        if ended:
-            sequence = _latest_of_rollout(ended, turn.rollout_id)
-            ended.remove(sequence)
-        else:
-            sequence = started = self._start(*_nearest(path, at, turn.rollout_id))
-        sequence.add(turn, tokens_T)
+        if sequence is None:
+            sequence = started = OpenSequence()
+            self.sequences.append(sequence)
+            parent, shared = _parent(path, at, turn, refusal)
+            if parent is not None and shared:
+                sequence.leave(parent, shared, refusal)
+                _take_over(sequence, turn, rows)
+        sequence.add(turn, tokens_T, rows)
         _insert(path, at, sequence)
         return started
-
-    def _start(self, parent: OpenSequence | None, shared_tokens: int) -> OpenSequence:
-        sequence = OpenSequence()
-        if parent is not None and shared_tokens:
-            sequence.parent, sequence.shared_tokens = parent, shared_tokens
-            sequence.parent_turn = parent.turn_at(shared_tokens)
-        self.sequences.append(sequence)
-        return sequence
 
 
 class _Node:
@@ -153,19 +124,58 @@ def _grown(node: _Node, sequence: OpenSequence) -> _Node:
     return below
 
 
-def _nearest(path: list[_Node], at: int, rollout_id: str | None) -> tuple[OpenSequence | None, int]:
+def _continued(
+    path: list[_Node], at: int, turn: Turn, rows: RoutedRows | None
+) -> tuple[OpenSequence | None, Refusal | None]:
+    """The sequence that the turn extends, taken off the ends of the tree; else why the first choice refused.
+
+    `path` holds the turn's first `at` tokens.
+    """
+    first_refusal = None
+    for node in reversed(path):
+        if node.ended and node.end <= at:
+            for sequence in _by_preference(node.ended, turn.rollout_id):
+                if (refusal := sequence.refuses(turn, rows)) is None:
+                    node.ended.remove(sequence)
+                    return sequence, None
+                first_refusal = first_refusal or refusal
+    return None, first_refusal
+
+
+def _by_preference(ended: list[OpenSequence], rollout_id: str | None) -> Iterator[OpenSequence]:
+    """Those of the rollout, then all others; of each the latest first."""
+    yield from (sequence for sequence in reversed(ended) if sequence.turns[-1].rollout_id == rollout_id)
+    yield from (sequence for sequence in reversed(ended) if sequence.turns[-1].rollout_id != rollout_id)
+
+
+def _parent(
+    path: list[_Node], at: int, turn: Turn, refusal: Refusal | None
+) -> tuple[OpenSequence | None, int]:
     """The sequence that a new one is told to have left, and how many tokens they share.
 
-    The last one of the same rollout on the path, for that is what a user asks about, else of any.
+    The one that refused its turn; else the last one of the same rollout on the path, for that is what a user
+    asks about; else the last of any.
     """
+    if refusal is not None:
+        return refusal.sequence, len(refusal.sequence.tokens_T)
+    rollout_id = turn.rollout_id
     own = ((node, node.latest_of[rollout_id]) for node in reversed(path) if rollout_id in node.latest_of)
     node, sequence = next(own, (path[-1], path[-1].latest))
     return (sequence, min(at, node.end)) if node.end else (path[-1].latest, at)
 
 
-def _latest_of_rollout(ended: list[OpenSequence], rollout_id: str | None) -> OpenSequence:
-    own = (sequence for sequence in reversed(ended) if sequence.turns[-1].rollout_id == rollout_id)
-    return next(own, ended[-1])
+def _take_over(sequence: OpenSequence, turn: Turn, rows: RoutedRows | None) -> None:
+    """Gives a new sequence its parent's rows before those that its first answer tells.
+
+    They are its own where the backend computed none of them anew and the rows that both know agree.
+    """
+    parent, shared = sequence.parent, sequence.shared_tokens
+    if rows is None or parent is None or not 0 < rows.start <= min(shared, cached_rows(turn)):
+        return
+    before = parent.routing.beginning(rows.start)
+    told = RoutedRows(rows.start, rows.experts[: shared - rows.start], rows.has_shape)
+    if before is not None and parent.routing.difference(told) is None:
+        sequence.routing.add(before)
 
 
 def equal_front(one: Tokens, other: Tokens) -> int:

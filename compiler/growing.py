@@ -22,6 +22,7 @@ from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.pipeline import GroupPasses, Options
 from turnstile.compiler.replay import Replayed
 from turnstile.compiler.rewards import GivenReward
+from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.weight_readings import WeightReadings
 
 KEPT = 256  # groups
@@ -53,6 +54,7 @@ class GrowingLogs:
 
     def __init__(self, directory: Path, log_id: str, options: Options) -> None:
         self._directory, self._log_id, self._options = directory, log_id, options
+        self._routing = RoutingReader(options.model_config)
         self._logs: dict[Path, LogReader] = {}  # in the order in which they were begun
         self._states: OrderedDict[str, _State] = OrderedDict()  # by group, the one asked for last at the end
         self._rewards: dict[str, list[GivenReward]] = {}
@@ -88,7 +90,7 @@ class GrowingLogs:
 
     def compiled(self, group_id: str) -> Compilation:
         """What the exchanges of a group give that have been taken in."""
-        state = self._states.pop(group_id, None) or _State(GroupPasses(group_id, self._options))
+        state = self._states.pop(group_id, None) or _State(self._passes(group_id))
         self._states[group_id] = state = self._up_to_date(group_id, state)
         if len(self._states) > KEPT:
             self._states.popitem(last=False)
@@ -117,12 +119,15 @@ class GrowingLogs:
     def _up_to_date(self, group_id: str, state: _State) -> _State:
         new = sorted(chain.from_iterable(self._new(group_id, state, path) for path in self._logs))
         if new and state.arrived and new[0] < state.arrived[-1]:
-            state.passes, new = GroupPasses(group_id, self._options), sorted([*state.arrived, *new])
+            state.passes, new = self._passes(group_id), sorted([*state.arrived, *new])
             state.arrived = []
         for arrived in new:
             state.passes.add(self._replayed(arrived))
         state.arrived += new
         return state
+
+    def _passes(self, group_id: str) -> GroupPasses:
+        return GroupPasses(group_id, self._options, self._routing)
 
     def _new(self, group_id: str, state: _State, path: Path) -> list[_Arrived]:
         log = self._logs[path]

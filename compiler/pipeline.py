@@ -6,18 +6,21 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from turnstile.addon.tracelog.records import Group
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.group_metadata import with_group_metadata
-from turnstile.compiler.length_limit import too_long, within
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay, Replayed
 from turnstile.compiler.rewards import GivenReward, GroupRewards, RewardsByGroup
+from turnstile.compiler.routing.outcome import lost_rows, routing_changes
+from turnstile.compiler.routing.reading import RoutingReader
+from turnstile.compiler.selection import EVERYTHING, Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.sequences import sequence_id_of, training_sequences
 from turnstile.compiler.turns import Texts, turns_of
@@ -42,7 +45,8 @@ class Options:
     """What the user may choose."""
 
     policy: str = "strict"
-    max_tokens: int | None = None  # longer sequences are left out
+    selection: Selection = EVERYTHING
+    model_config: Mapping[str, Any] | None = None  # as read_model_config gives it; None: the log tells
     rewards: RewardsByGroup = field(default_factory=dict)  # these win over those of the logs
 
     def __post_init__(self) -> None:
@@ -53,8 +57,8 @@ class Options:
 class GroupPasses:
     """The passes over one group: takes its exchanges in causal order, shows what they have given so far."""
 
-    def __init__(self, group_id: str, options: Options) -> None:
-        self._group_id, self._options = group_id, options
+    def __init__(self, group_id: str, options: Options, routing: RoutingReader) -> None:
+        self._group_id, self._options, self._routing = group_id, options, routing
         self._merger = POLICIES[options.policy]()
         self._causes, self._texts = Causes(), Texts()
         self._explanations: list[Explanation] = []
@@ -66,11 +70,11 @@ class GroupPasses:
         if isinstance(item, Finding):
             self._findings.append(item)
             return
-        read = turns_of(item.exchange, item.log, item.offset, self._texts, item.versions_read)
+        read = turns_of(item.exchange, item.log, item.offset, self._texts, item.versions_read, self._routing)
         self._findings += read.findings
         self._exchanges, self._turns = self._exchanges + 1, self._turns + len(read.turns)
         for turn in read.turns:
-            if (started := self._merger.add(turn)) is not None:
+            if (started := self._merger.add(turn, read.routing.get(turn.choice))) is not None:
                 self._explanations.append(self._causes.of_start(started, read.answers))
             self._causes.note(turn)
 
@@ -79,12 +83,13 @@ class GroupPasses:
 
         The sequences are to be gone through before more is taken in.
         """
-        limit, merged = self._options.max_tokens, self._merger.sequences
+        selection, merged = self._options.selection, self._merger.sequences
         rewards = GroupRewards(of_log, self._options.rewards.get(self._group_id, ()))
         firsts = [sequence.turns[0] for sequence in merged]
         unmatched = rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
-        findings = [*self._findings, *too_long(merged, limit), *unmatched]
-        sequences = within(training_sequences(merged, self._explanations), limit)
+        findings = [*self._findings, *routing_changes(merged), *lost_rows(merged)]
+        findings += [*selection.findings(merged), *unmatched]
+        sequences = training_sequences(merged, self._explanations, selection)
         described = with_group_metadata(map(rewards.on, sequences), made)
         return CompiledGroup(self._group_id, described, findings, self._exchanges, self._turns)
 
@@ -93,8 +98,9 @@ def compile_groups(
     replay: Replay, options: Options, progress: Progress = lambda exchanges: None
 ) -> Iterator[CompiledGroup]:
     """Compiles every group of `replay`, one after the other."""
+    routing = RoutingReader(options.model_config)
     for group_id in replay.groups:
-        passes = GroupPasses(group_id, options)
+        passes = GroupPasses(group_id, options, routing)
         for item in replay.exchanges_of(group_id):
             progress(1)
             passes.add(item)

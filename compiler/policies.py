@@ -7,7 +7,9 @@ per-request   every turn is a sequence of its own: what merging saves can be see
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from turnstile.compiler.forest import OpenSequence, TrajectoryForest
+from turnstile.compiler.forest import TrajectoryForest
+from turnstile.compiler.open_sequence import OpenSequence
+from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
 
 
@@ -18,8 +20,8 @@ class Merger(Protocol):
     def sequences(self) -> list[OpenSequence]:
         """In the order in which they were started."""
 
-    def add(self, turn: Turn) -> OpenSequence | None:
-        """Extends a sequence or starts one; gives the one that it started."""
+    def add(self, turn: Turn, rows: RoutedRows | None = None) -> OpenSequence | None:
+        """Extends a sequence or starts one; gives the one that it started. `rows` is the turn's routing."""
 
 
 class PerRequest:
@@ -28,9 +30,9 @@ class PerRequest:
     def __init__(self) -> None:
         self.sequences: list[OpenSequence] = []
 
-    def add(self, turn: Turn) -> OpenSequence | None:
+    def add(self, turn: Turn, rows: RoutedRows | None = None) -> OpenSequence | None:
         """Starts a sequence."""
-        started = TrajectoryForest().add(turn)
+        started = TrajectoryForest().add(turn, rows)
         assert started is not None, "the first turn of a forest starts a sequence"
         self.sequences.append(started)
         return started

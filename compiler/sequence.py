@@ -7,6 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.routing.rows import Experts
+
 Cause = Literal[
     "history_rewritten",
     "retokenized",
@@ -50,7 +52,8 @@ class TrainingSequence:
     """(sampled and trainable, length), lengths sum to T. What different turns sampled stays apart."""
     weight_versions: tuple[tuple[int, str], ...]
     """(index, version from there on), strictly rising; binding for sampled tokens; "" is unknown."""
-    routed_experts: NDArray[np.int32] | None = None  # [rows, layers, experts a token]; row i is token i's
+    routed_experts: Experts | None = None
+    """[T - 1, layers, experts a token], row i is token i's; None unless every row is known."""
     images: tuple[Mapping[str, Any], ...] = ()
     processed_images: tuple[Mapping[str, Any], ...] = ()
     exchanges: tuple[Call, ...]  # one a turn, in order

@@ -1,6 +1,7 @@
 """Open sequences as training sequences: which tokens are trained, under which weights, and from where."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -8,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnstile.compiler.causes import Explanation
-from turnstile.compiler.forest import OpenSequence, equal_front
+from turnstile.compiler.forest import equal_front
+from turnstile.compiler.open_sequence import OpenSequence
+from turnstile.compiler.routing.outcome import routed_experts_of
+from turnstile.compiler.selection import EVERYTHING, TRUNCATED, Selection
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
 from turnstile.compiler.turn import Turn
@@ -18,16 +22,29 @@ Versions = list[tuple[int, str]]  # (token index, version from there on)
 
 
 def training_sequences(
-    sequences: Sequence[OpenSequence], explanations: Sequence[Explanation]
+    sequences: Sequence[OpenSequence],
+    explanations: Sequence[Explanation],
+    selection: Selection = EVERYTHING,
 ) -> Iterator[TrainingSequence]:
-    """The sequences of one group, in the order in which they were started; why each was started."""
+    """What is wanted of one group's sequences, in the order in which they were started.
+
+    `explanations` tell why each was started. One whose parent is left out has no parent.
+    """
     owners = {id(turn): sequence for sequence in sequences for turn in sequence.turns}
-    stale = sequences_with_stale_cache(sequences)
-    for index, (sequence, explanation) in enumerate(zip(sequences, explanations, strict=True)):
+    stale, left_out = sequences_with_stale_cache(sequences), set[str]()
+    for index, (whole, explanation) in enumerate(zip(sequences, explanations, strict=True)):
+        if (sequence := selection.of(whole)) is None:
+            left_out.add(sequence_id_of(whole.turns[0]))
+            continue
         flags = {flag for turn in sequence.turns for flag in turn.flags}
         if index in stale:
             flags.add("stale_cache")
-        yield _training_sequence(sequence, _parent_of(sequence, explanation, owners), tuple(sorted(flags)))
+        if sequence is not whole:
+            flags.add(TRUNCATED)
+        parent = _parent_of(whole, explanation, owners)
+        if parent is not None and parent.sequence_id in left_out:
+            parent = None
+        yield _training_sequence(sequence, parent, tuple(sorted(flags)))
 
 
 def sequence_id_of(turn: Turn) -> str:
@@ -47,8 +64,9 @@ def _training_sequence(
         logprobs=_logprobs(sequence),
         segment_info=_segments(sequence),
         weight_versions=_weight_versions(sequence),
+        routed_experts=routed_experts_of(sequence),
         exchanges=tuple(Call(turn.exchange_id, turn.choice) for turn in sequence.turns),
-        parent=parent,
+        parent=parent and replace(parent, shared_tokens=min(parent.shared_tokens, len(sequence.tokens_T))),
         finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),
         sampling=tuple(turn.sampling for turn in sequence.turns),
         flags=flags,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from turnstile.compiler.computed_tokens import NEW, UNKNOWN, Codes, ComputedTokens
-from turnstile.compiler.forest import OpenSequence
+from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.turn import Turn
 
 

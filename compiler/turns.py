@@ -3,18 +3,17 @@
 Each check says what it found as a finding. A choice that fails one is left out and spoils no other; where
 the choices contradict each other all are left out. What is doubtful but true is kept under a flag:
 
-aborted           the backend broke the answer off
-undelivered       the harness was gone before it could be given the answer
-logprobs_partial  some logprobs are unknown; those tokens count as context
+aborted            the backend broke the answer off
+undelivered        the harness was gone before it could be given the answer
+logprobs_partial   some logprobs are unknown; those tokens count as context
+routing_untrusted  its routed experts cannot be believed, see turnstile.compiler.routing.reading
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.facts import vocab_size_in
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
@@ -24,6 +23,8 @@ from turnstile.compiler.logprobs import logprobs_of
 from turnstile.compiler.prompt_texts import PromptTexts
 from turnstile.compiler.replies import choices_of, was_delivered
 from turnstile.compiler.request_texts import ReadRequest, RequestTexts
+from turnstile.compiler.routing.reading import Asked, RoutingReader
+from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.sampling import sampling_of
 from turnstile.compiler.token_ids import INT32_LIMIT
 from turnstile.compiler.turn import Turn, Wording
@@ -47,29 +48,39 @@ class ExchangeTurns:
     findings: tuple[Finding, ...]
     answers: tuple[Wording, ...]
     """For every assistant message of the request the wording of the turn whose answer it would be."""
+    routing: Mapping[int, RoutedRows] = field(default_factory=dict)
+    """By choice, where it is known; apart from the turns because it is large and soon joined."""
 
 
 def turns_of(
-    exchange: Exchange, log: str, offset: int, texts: Texts, versions_read: tuple[str, ...] = ()
+    exchange: Exchange,
+    log: str,
+    offset: int,
+    texts: Texts,
+    versions_read: tuple[str, ...] = (),
+    routing: RoutingReader | None = None,
 ) -> ExchangeTurns:
     """The turns of an exchange, whose record lies at `offset` of `log`; `texts` are its group's.
 
-    `versions_read` are the weight versions that were read around it, see WeightReadings.around.
+    `versions_read` are the weight versions that were read around it, see WeightReadings.around; `routing`
+    reads the routed experts of all its log's exchanges.
     """
     place = Place(exchange.exchange_id, None, log, offset)
     try:
-        return _turns_of(exchange, place, texts, versions_read)
+        return _turns_of(exchange, place, texts, versions_read, routing or RoutingReader())
     except Exception as error:  # whatever one exchange holds, the others are compiled
         message = f"reading it failed with a {type(error).__name__}, which no exchange should bring about"
         return ExchangeTurns((), (place.error("undecodable", message),), ())
 
 
-def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str]) -> ExchangeTurns:
+def _turns_of(
+    exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str], routing: RoutingReader
+) -> ExchangeTurns:
     readings, findings = choices_of(exchange, place)
     if not readings:
         return ExchangeTurns((), tuple(findings), ())
     request, more = _request_of(exchange, texts.requests, place)
-    findings += more + _not_compiled(request, readings, place)
+    findings += more + _not_compiled(request, place)
     if not was_delivered(exchange):
         findings.append(
             place.warning("undelivered", "the harness never got this answer; it is kept and flagged")
@@ -77,13 +88,17 @@ def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Seq
     sampling, more = sampling_of(request.fields, place)
     findings += more
     version_read = versions_read[0] if len(versions_read) == 1 else None
-    digest, limit = request.conversation.digest, _id_limit(exchange)
-    common = _Common(exchange, place, digest, sampling, limit, version_read)
-    turns = list[Turn]()
+    common = _Common(exchange, place, request.conversation.digest, sampling, version_read)
+    turns, rows, asked = list[Turn](), dict[int, RoutedRows](), Asked.by(request.fields)
     for reading in readings:
         turn, more = _turn_of(reading, common, texts.prompts)
         findings += more
-        turns += [] if turn is None else [turn]
+        if turn is not None:
+            told = routing.read(reading, asked, turn, exchange.backend)
+            findings += told.findings
+            turns += [] if told.contradicts else [_flagged(turn, told.flags)]
+            if told.rows is not None:
+                rows[turn.choice] = told.rows
     conflicts = prompt_conflicts(turns, place)
     if not any(finding.severity == "error" for finding in findings):  # else that may be why
         conflicts += sum_findings(readings, place)
@@ -91,7 +106,11 @@ def _turns_of(exchange: Exchange, place: Place, texts: Texts, versions_read: Seq
         return ExchangeTurns((), (*findings, *conflicts), request.conversation.answers)
     if len(versions_read) > 1 and not all(turn.weight_spans for turn in turns):
         findings.append(place.warning("weight_version_moved", _moved(versions_read)))
-    return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers)
+    return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers, rows)
+
+
+def _flagged(turn: Turn, flags: tuple[str, ...]) -> Turn:
+    return replace(turn, flags=turn.flags + flags) if flags else turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +121,12 @@ class _Common:
     place: Place
     request_digest: bytes
     sampling: Mapping[str, Any]
-    id_limit: int  # every token id is below it
     version_read: str | None  # what was read before and after it, where that is the same
+
+    @property
+    def id_limit(self) -> int:
+        """Every token id is below it."""
+        return vocab_size_in(self.exchange.backend or {}) or INT32_LIMIT
 
 
 def _turn_of(
@@ -140,13 +163,14 @@ def _with_logprobs(
     logprobs, findings = logprobs_of(reading.logprobs, len(sampled_ids), place)
     if logprobs is None:
         return None, findings
+    is_partial = bool(findings)
     spans, more = weight_spans_of(reading.weight_versions, reading.weight_spans, len(sampled_ids), place)
     findings += more
     flags = []
     if reading.finish_reason == "abort":
         flags.append("aborted")
         findings.append(place.warning("aborted", f"the backend gave up after {len(sampled_ids)} sampled ids"))
-    if np.isnan(logprobs).any():
+    if is_partial:
         flags.append("logprobs_partial")
     if not was_delivered(common.exchange):
         flags.append("undelivered")
@@ -186,11 +210,6 @@ def _moved(versions_read: Sequence[str]) -> str:
     )
 
 
-def _id_limit(exchange: Exchange) -> int:
-    vocab_size = BackendFacts.from_record(exchange.backend).vocab_size if exchange.backend else None
-    return vocab_size or INT32_LIMIT
-
-
 def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[ReadRequest, list[Finding]]:
     """What the backend was sent; nothing, with a finding, when it is no JSON object."""
     try:
@@ -200,16 +219,9 @@ def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[
         return ReadRequest({}, Conversation()), [place.warning("undecodable", message)]
 
 
-def _not_compiled(request: ReadRequest, readings: Sequence[ChoiceReading], place: Place) -> list[Finding]:
+def _not_compiled(request: ReadRequest, place: Place) -> list[Finding]:
     """One finding when there is more in the exchange than text."""
-    held = []
-    if request.fields.get("return_routed_experts") or any(reading.routed_experts for reading in readings):
-        held.append("routed experts")
-    if request.conversation.has_images:
-        held.append("images")
-    if not held:
+    if not request.conversation.has_images:
         return []
-    message = (
-        f"holds {' and '.join(held)}, which this version does not compile; its tokens are compiled as text"
-    )
+    message = "holds images, which this version does not compile; its tokens are compiled as text"
     return [place.warning("not_compiled", message)]

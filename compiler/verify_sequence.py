@@ -57,6 +57,18 @@ def _weight_versions(sequence: TrainingSequence) -> str:
     return ""
 
 
+def _routing(sequence: TrainingSequence) -> str:
+    experts = sequence.routed_experts
+    if experts is None:
+        return ""
+    if experts.ndim != 3 or len(experts) != len(sequence.tokens) - 1:
+        shape = "x".join(map(str, experts.shape))
+        return (
+            f"{len(sequence.tokens)} tokens, but routed experts of {shape}: expected a row less than tokens"
+        )
+    return "" if int(experts.min(initial=0)) >= 0 else "routed_experts names an expert below 0"
+
+
 def _turns(sequence: TrainingSequence) -> str:
     counts = len(sequence.exchanges), len(sequence.finish_reasons), len(sequence.sampling)
     if len(set(counts)) != 1 or not counts[0]:
@@ -79,4 +91,4 @@ def _flags(sequence: TrainingSequence) -> str:
     )
 
 
-_CHECKS = (_lengths, _tokens, _segments, _logprobs, _weight_versions, _turns, _flags)
+_CHECKS = (_lengths, _tokens, _segments, _logprobs, _weight_versions, _routing, _turns, _flags)

@@ -141,6 +141,28 @@ def routed_experts(choice: Choice) -> dict[str, Any]:
     )
 
 
+def routed_experts_dtype(choice: Choice) -> dict[str, Any]:
+    """Names of the type of the routing's numbers, which are int32 where none is told."""
+    name, sgl_ext = "routed_experts_dtype", inner_object(choice.fields, "sgl_ext")
+    return _present(
+        {
+            f"meta_info.{name}": choice.meta_info.get(name),
+            f"sgl_ext.{name}": sgl_ext.get(name),
+            f"sglext.{name}": choice.sglext.get(name),
+        }
+    )
+
+
+def cached_tokens_details(choice: Choice) -> dict[str, Any]:
+    """Objects that say which cache the cached prompt tokens came from."""
+    return _present(
+        {
+            "meta_info.cached_tokens_details": choice.meta_info.get("cached_tokens_details"),
+            "sglext.cached_tokens_details": choice.sglext.get("cached_tokens_details"),
+        }
+    )
+
+
 def inner_object(holder: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The object that `holder` has under `name`; an empty one for anything else."""
     value = holder.get(name)

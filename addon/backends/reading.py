@@ -6,7 +6,7 @@ float or a string, a logprob that is null or NaN stay visible to whoever judges 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -47,16 +47,15 @@ SAMPLING_PARAMETERS = (
 )
 """Fields of a request that bear on what is sampled."""
 
-_PLAIN = b"0123456789,"
 
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """An array of token ids as the JSON that was found: b"[151644,872,198]".
 
-class PromptText(bytes):
-    """Token ids as the text between an array's brackets, without spaces: b"151644,872,198".
-
-    Digits and commas only, never empty. Whether they alternate, as JSON wants it, shows when it is parsed.
+    Without strings or arrays in it. Whether it holds ids, and only ids, shows when it is parsed.
     """
 
-    __slots__ = ()
+    array: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,9 @@ class ChoiceReading:
     cached_tokens: int | None  # prompt tokens that were not computed anew
     num_retractions: int | None
     message: dict[str, Any] | None
-    routed_experts: str | None  # base64, see the engine's format
+    cached_tokens_details: Mapping[str, Any] = field(default_factory=dict)  # which cache they came from
+    routed_experts: dict[str, Any] = field(default_factory=dict)  # base64 text, see the engine's format
+    routed_experts_dtype: str | None = None  # name of the type of its numbers, where one is told
 
 
 def read_chat(reply: bytes) -> list[ChoiceReading]:
@@ -127,7 +128,6 @@ def _loads(text: bytes) -> Any:
 
 
 def _reading(choice: Choice, cut: Mapping[str, bytes]) -> ChoiceReading:
-    routing = places.routed_experts(choice).values()
     return ChoiceReading(
         choice=choice.number,
         prompt_ids={place: _prompt(ids, cut) for place, ids in places.prompt_ids(choice).items()},
@@ -145,17 +145,15 @@ def _reading(choice: Choice, cut: Mapping[str, bytes]) -> ChoiceReading:
             int, (choice.meta_info, "num_retractions"), (choice.meta_info, "total_retractions")
         ),
         message=_first(dict, (choice.fields, "message")),
-        routed_experts=next((blob for blob in routing if isinstance(blob, str)), None),
+        cached_tokens_details=_first_of(dict, places.cached_tokens_details(choice)) or {},
+        routed_experts=places.routed_experts(choice),
+        routed_experts_dtype=_first_of(str, places.routed_experts_dtype(choice)),
     )
 
 
 def _prompt(ids: Any, cut: Mapping[str, bytes]) -> Any:
-    """Ids that were cut out stay text where they are plain; anything else is given as it was found."""
-    if not isinstance(ids, str) or ids not in cut:
-        return ids
-    text = cut[ids][1:-1]
-    text = text.replace(b", ", b",") if b" " in text else text
-    return PromptText(text) if text and not text.translate(None, _PLAIN) else _loads(cut[ids])
+    """An array that was cut out stays text; anything else is given as it was found."""
+    return PromptText(cut[ids]) if isinstance(ids, str) and ids in cut else ids
 
 
 def _logprobs(choice: Choice, cut: Mapping[str, bytes]) -> dict[str, list[Any]]:
@@ -182,6 +180,11 @@ def _cached_tokens(choice: Choice) -> int | None:
     # The usage says 0 also where the server does not report its cache.
     reported = (details, "cached_tokens") if details.get("cached_tokens") else ({}, "")
     return _first(int, (choice.meta_info, "cached_tokens"), reported)
+
+
+def _first_of[T](kind: type[T], found: Mapping[str, Any]) -> T | None:
+    """The first value of that very type."""
+    return next((value for value in found.values() if type(value) is kind), None)
 
 
 def _first[T](kind: type[T], *fields: tuple[Mapping[str, Any], str]) -> T | None:

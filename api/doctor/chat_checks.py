@@ -1,5 +1,6 @@
 """What a chat completion must tell for its tokens to be trained on: ids, logprobs, weight versions."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +56,11 @@ def chat_checks(asked: Asked, answer: Answer) -> list[Check]:
                 "chat completions", "missing", answer.problem or "no chat completion", _no_chat(asked, answer)
             )
         ]
-    prompt = _first(choice.prompt_ids)
     sampled, logprobs = _first(choice.sampled_ids), _first(choice.logprobs)
     counts = [*choice.completion_token_counts.values()][:1]
     return [
         Check("chat completions", "ok", f"model {asked.model}"),
-        _ids(asked, "prompt token ids", prompt, [*choice.prompt_token_counts.values()][:1]),
+        _ids(asked, "prompt token ids", prompt_ids_of(choice), [*choice.prompt_token_counts.values()][:1]),
         _ids(asked, "sampled token ids", sampled, counts),
         _logprobs(asked, logprobs, sampled, counts),
         _weights(asked, choice),
@@ -70,9 +70,11 @@ def chat_checks(asked: Asked, answer: Answer) -> list[Check]:
 def prompt_ids_of(choice: ChoiceReading | None) -> list[Any]:
     """The prompt's ids; [] where they are not told."""
     found = _first(choice.prompt_ids) if choice is not None else None
-    if isinstance(found, PromptText):
-        return [int(each) for each in found.split(b",")]
-    return found if isinstance(found, list) else []
+    try:
+        ids = json.loads(found.array) if isinstance(found, PromptText) else found
+    except ValueError:
+        return []
+    return ids if isinstance(ids, list) else []
 
 
 def how_to_get_ids(asked: Asked) -> str:
@@ -98,10 +100,10 @@ def _no_chat(asked: Asked, answer: Answer) -> str:
     return "see the server's own log"
 
 
-def _ids(asked: Asked, name: str, ids: Any, counts: list[Any]) -> Check:
+def _ids(asked: Asked, name: str, ids: list[Any] | None, counts: list[Any]) -> Check:
     if not ids:
         return Check(name, "missing", "not in the reply", how_to_get_ids(asked))
-    found = ids.count(b",") + 1 if isinstance(ids, PromptText) else len(ids)
+    found = len(ids)
     if counts and counts[0] != found:
         return Check(name, "missing", f"{found}, and the usage says {counts[0]}", "upgrade the server")
     return Check(name, "ok", f"{found}, as many as the usage says" if counts else str(found))

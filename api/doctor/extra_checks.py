@@ -1,7 +1,5 @@
 """What capture can do without: routed experts, live streams, token-in, token counts, images."""
 
-import base64
-import binascii
 from typing import Any
 
 from turnstile.addon.backends.asking import ask_chat_live
@@ -9,13 +7,13 @@ from turnstile.addon.backends.facts import at_least
 from turnstile.addon.backends.live import LiveRestorer
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.tracelog.records import spliced
+from turnstile.compiler.routing.decoding import UndecodableRouting, decoded
 from turnstile.doctor.chat_checks import Asked, first_choice, how_to_get_ids, prompt_ids_of
 from turnstile.doctor.report import Check
 from turnstile.doctor.server import CHAT, encoded
 
 STREAM_IDS_SINCE = (0, 5, 20)
 EXPERTS_FLAG = "--enable-return-routed-experts"
-_INT32 = 4
 # 56 x 56 grey pixels, more than the least that the known models take.
 _IMAGE = (
     "data:image/png;base64,"
@@ -31,24 +29,12 @@ def routing_check(asked: Asked) -> list[Check]:
     if not asked.facts.routed_experts_on:
         if not is_moe:
             return []
-        return [
-            Check(
-                name,
-                "off",
-                "the model has experts, the server does not tell them",
-                f"start SGLang with {EXPERTS_FLAG}",
-            )
-        ]
+        found = "the model has experts, the server does not tell which"
+        return [Check(name, "off", found, f"start SGLang with {EXPERTS_FLAG}")]
     choice = first_choice(asked.chat(moe="full"))
-    if choice is None or choice.routed_experts is None:
-        return [
-            Check(
-                name,
-                "missing",
-                f"on at the server ({EXPERTS_FLAG}), and not in the reply",
-                how_to_get_ids(asked),
-            )
-        ]
+    if choice is None or not choice.routed_experts:
+        found = f"on at the server ({EXPERTS_FLAG}), and not in the reply"
+        return [Check(name, "missing", found, how_to_get_ids(asked))]
     layers, top_k = config.get("num_hidden_layers"), config.get("num_experts_per_tok")
     return [_shape(choice, layers, top_k)]
 
@@ -111,17 +97,15 @@ def image_check(asked: Asked) -> list[Check]:
 
 def _shape(choice: ChoiceReading, layers: Any, top_k: Any) -> Check:
     name = "routed experts"
+    told = next(iter(choice.routed_experts.values()))
     try:
-        values = len(base64.b64decode(choice.routed_experts or "", validate=True)) // _INT32
-    except (ValueError, binascii.Error):
-        return Check(name, "missing", "they are no base64", "upgrade SGLang")
+        values = decoded(told, choice.routed_experts_dtype).size
+    except UndecodableRouting as error:
+        return Check(name, "missing", str(error), "upgrade SGLang")
     tokens = len(prompt_ids_of(choice)) + len(next(iter(choice.sampled_ids.values()), []))
     if not isinstance(layers, int) or not isinstance(top_k, int):
-        return Check(
-            name,
-            "ok",
-            f"{values} numbers for {tokens} tokens; the model's config.json is not to be read here",
-        )
+        found = f"{values} numbers for {tokens} tokens; their shape stands in a config.json that is not here"
+        return Check(name, "ok", found, "name the model's folder to compile: --model DIR")
     rows, rest = divmod(values, layers * top_k)
     if rest or rows not in (tokens - 1, tokens):
         found = f"{values} numbers are not {tokens - 1} rows of {layers} layers x {top_k} experts"

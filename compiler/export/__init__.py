@@ -17,10 +17,12 @@ from turnstile.compiler.sequence import TrainingSequence
 FORMATS = {
     "jsonl": ("turnstile.compiler.export.jsonl", ".jsonl"),
     "msgpack": ("turnstile.compiler.export.tseq", ".tseq"),
+    "parquet": ("turnstile.compiler.export.parquet", ".parquet"),
 }
 """Name -> (module, suffix of the files that have it)."""
 
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_MAGIC = {b"\x28\xb5\x2f\xfd": "msgpack", b"PAR1": "parquet"}
+"""The first four bytes of a file; anything else is JSON."""
 
 
 class Writer(Protocol):
@@ -63,10 +65,10 @@ def read_sequences(path: str | PathLike[str]) -> Iterator[TrainingSequence]:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            start = file.read(len(_ZSTD_MAGIC))
+            start = file.read(4)
     except OSError as error:
         raise SequenceFileError(f"{path}: cannot be opened: {error.strerror}") from error
-    return _module("msgpack" if start == _ZSTD_MAGIC else "jsonl").read(path)
+    return _module(_MAGIC.get(start, "jsonl")).read(path)
 
 
 def _module(name: str) -> Format:

@@ -1,9 +1,11 @@
 """JSON Lines: one sequence a line.
 
-Numbers are written as the shortest text that reads back to the same float64.
+Numbers are written as the shortest text that reads back to the same float64, routed experts as base64 of
+little-endian int32.
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +27,10 @@ class JsonlWriter:
 
     def write(self, sequence: TrainingSequence) -> None:
         """Appends a line."""
-        self._file.write(json_line(as_record(sequence)))
+        record = as_record(sequence)
+        if sequence.routed_experts is not None:
+            record["routed_experts"] = b64encode(sequence.routed_experts.astype("<i4").tobytes()).decode()
+        self._file.write(json_line(record))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A training sequence as the record that all formats hold, and back. The fields are the README's table."""
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -7,12 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.routing.rows import Experts, narrowed
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 from turnstile.compiler.token_ids import ids_from_list
 
 
 def as_record(sequence: TrainingSequence) -> dict[str, Any]:
-    """The fields in their order; `tokens` and `logprobs` are the arrays, each format writes them its way."""
+    """The fields in their order.
+
+    `tokens`, `logprobs` and, where it is known, `routed_experts` are arrays, each format writes them its way.
+    """
     return {
         "sequence_id": sequence.sequence_id,
         "group_id": sequence.group_id,
@@ -21,7 +26,7 @@ def as_record(sequence: TrainingSequence) -> dict[str, Any]:
         "logprobs": sequence.logprobs,
         "segment_info": sequence.segment_info,
         "weight_versions": sequence.weight_versions,
-        "routed_experts": sequence.routed_experts,
+        "routed_experts": sequence.routed_experts,  # an array or None
         "routed_experts_shape": sequence.routed_experts_shape,
         "images": sequence.images,
         "processed_images": sequence.processed_images,
@@ -48,6 +53,7 @@ def from_record(record: Mapping[str, Any]) -> TrainingSequence:
         logprobs=_logprobs(record["logprobs"]),
         segment_info=tuple((bool(is_trained), length) for is_trained, length in record["segment_info"]),
         weight_versions=tuple((index, version) for index, version in record["weight_versions"]),
+        routed_experts=_routed_experts(record["routed_experts"], record["routed_experts_shape"]),
         images=tuple(record["images"]),
         processed_images=tuple(record["processed_images"]),
         exchanges=tuple(Call(**call) for call in record["exchanges"]),
@@ -62,6 +68,15 @@ def from_record(record: Mapping[str, Any]) -> TrainingSequence:
 
 def _tokens(values: NDArray[np.int32] | Sequence[Any]) -> NDArray[np.int32]:
     return values if isinstance(values, np.ndarray) else ids_from_list(values)
+
+
+def _routed_experts(values: NDArray[Any] | str | None, shape: Sequence[int] | None) -> Experts | None:
+    """An array, or base64 of little-endian int32."""
+    if values is None or isinstance(values, np.ndarray):
+        return values
+    if shape is None or len(shape) != 3:
+        raise ValueError(f"routed_experts has the shape {shape}, expected [rows, layers, experts a token]")
+    return narrowed(np.frombuffer(b64decode(values, validate=True), "<i4").reshape(shape))
 
 
 def _logprobs(values: NDArray[np.float64] | Sequence[Any]) -> NDArray[np.float64]:

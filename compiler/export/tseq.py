@@ -1,9 +1,9 @@
 """The `.tseq` file: a zstd frame of msgpack maps, a header and then one a sequence.
 
 The header is {"format": "turnstile sequences", "version": 1}. A sequence has the fields of the JSONL line;
-`tokens` and `logprobs` are arrays: {"dtype": "<i4" or "<f8", "shape": [...], "data": its bytes,
-little-endian, C order}. A map like that anywhere else is what a harness sent. Integers beyond 64 bits are
-msgpack extension 1, in decimal.
+`tokens`, `logprobs` and `routed_experts` (if not nil) are arrays: {"dtype": "<i4", "<f8", "|u1" or "<u2",
+"shape": [...], "data": its bytes, little-endian, C order}. A map like that anywhere else is what a harness
+sent. Integers beyond 64 bits are msgpack extension 1, in decimal.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,13 @@ VERSION = 1
 _NAME = "turnstile sequences"
 _LEVEL = 3
 _BIG_INTEGER = 1
-_ARRAYS = ("tokens", "logprobs")
-_DTYPES = {np.dtype(np.int32): "<i4", np.dtype(np.float64): "<f8"}
+_ARRAYS = ("tokens", "logprobs", "routed_experts")
+_DTYPES = {
+    np.dtype(np.int32): "<i4",
+    np.dtype(np.float64): "<f8",
+    np.dtype(np.uint8): "|u1",
+    np.dtype(np.uint16): "<u2",
+}
 
 
 class _Sink(Protocol):
@@ -60,7 +65,8 @@ def read(path: Path) -> Iterator[TrainingSequence]:
             maps = _maps(file)
             _check_header(next(maps, None), path)
             for item in maps:
-                yield from_record(item | {name: _array(item[name]) for name in _ARRAYS})
+                arrays = {name: _array(item[name]) for name in _ARRAYS if item[name] is not None}
+                yield from_record(item | arrays)
                 count += 1
         except (ValueError, KeyError, TypeError, zstandard.ZstdError, msgpack.UnpackException) as error:
             raise SequenceFileError(

@@ -100,7 +100,7 @@ def test_a_suffix_without_a_format_is_a_usage_error(log: Path, tmp_path: Path) -
     result = compile_(log, "-o", tmp_path / "out.txt")
     assert result.exit_code == 2
     assert (
-        "Error: the name out.txt tells no format: end it in .jsonl or .tseq, or give --format"
+        "Error: the name out.txt tells no format: end it in .jsonl or .tseq or .parquet, or give --format"
         in result.stderr
     )
 
@@ -118,10 +118,20 @@ def test_a_policy_can_be_chosen(log: Path, tmp_path: Path) -> None:
     assert tokens(output) == [[1, 2, 3], [1, 2, 3, 4, 5]]
 
 
-def test_sequences_that_are_too_long_are_left_out(log: Path, tmp_path: Path) -> None:
+def test_sequences_that_are_too_long_are_cut(log: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     assert compile_(log, "-o", output, "--max-tokens", "4").exit_code == 0
-    assert (tokens(output), findings(output)) == ([[1, 2, 7, 8]], ["token_type", "too_long", "too_long"])
+    assert tokens(output) == [[1, 2, 3], [1, 2, 7, 8]]
+    assert findings(output) == ["token_type", "truncated"]
+
+
+def test_a_folder_that_is_no_models_is_refused(log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
+    result = compile_(log, "-o", output, "--model", tmp_path)
+    assert (result.exit_code, output.exists()) == (3, False)
+    assert (
+        result.stderr == f"Error: {tmp_path} holds no config.json that can be read; name a model's folder\n"
+    )
 
 
 def test_strict_tells_by_its_exit_code_that_something_was_left_out(log: Path, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
+from tests.support.routing import rows
 from tests.support.turns import turn
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.forest import TrajectoryForest
+from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn, Wording
 from turnstile.compiler.wording import Conversation, reply_digest
 
@@ -28,10 +31,10 @@ def said(
     return turn(number, prompt_ids, sampled_ids, wording=wording, **fields), messages
 
 
-def explained(*turns: Said) -> list[Explanation]:
+def explained(*turns: Said, routing: Sequence[RoutedRows | None] = ()) -> list[Explanation]:
     forest, causes, found = TrajectoryForest(), Causes(), list[Explanation]()
-    for added, messages in turns:
-        forest.add(added)
+    for (added, messages), told in zip_longest(turns, routing):
+        forest.add(added, told)
         if len(forest.sequences) > len(found):
             answers = Conversation().extended(messages).answers
             found.append(causes.of_start(forest.sequences[-1], answers))
@@ -148,3 +151,42 @@ def test_a_prompt_that_shares_no_sampled_token_is_new() -> None:
 def test_turns_without_wording_are_told_apart_by_their_tokens() -> None:
     first, second = turn(1, [1], [2, 3]), turn(2, [1, 2, 4], [5])
     assert causes_of((first, ()), (second, [USER, answer("4"), MORE])) == ["new_prompt", "history_rewritten"]
+
+
+def test_a_prompt_that_goes_on_with_another_routing_says_so() -> None:
+    first, second = said(1, [1, 2], [3], reply="ab"), said(2, [1, 2, 3, 4], [5], [USER, answer("ab"), MORE])
+    found = explained(first, second, routing=[rows(1, 2), rows(1, 9, 3, 4)])
+    assert found[1] == Explanation("routing_changed", first[0])
+
+
+def test_another_routing_is_about_the_last_turn_of_the_sequence_that_refused() -> None:
+    first, second = said(1, [1, 2], [3]), said(2, [1, 2, 3, 4], [5])
+    third = said(3, [1, 2, 3, 4, 5, 6], [7])
+    found = explained(first, second, third, routing=[rows(1, 2), rows(1, 2, 3, 4), rows(1, 9, 3, 4, 5, 6)])
+    assert found[1] == Explanation("routing_changed", second[0])
+
+
+def test_another_routing_comes_before_a_retry_and_a_sibling() -> None:
+    for flags in ((), ("undelivered",)):
+        first, second = said(1, [1, 2], [3]), said(2, [1, 2, 3, 4], [5], flags=flags)
+        again = said(3, [1, 2, 3, 4], [6])
+        found = explained(first, second, again, routing=[rows(1, 2), rows(1, 9, 3, 4), rows(1, 9, 3, 4)])
+        assert [explanation.cause for explanation in found[1:]] == ["routing_changed", "routing_changed"]
+        assert found[2].about is first[0]
+
+
+def test_another_routing_of_a_prompt_that_no_sequence_ends_in_is_no_cause() -> None:
+    first, second = said(1, [1, 2], [3]), said(2, [1, 2], [3])
+    found = explained(first, second, routing=[rows(1, 2), rows(8, 9)])
+    assert found[1] == Explanation("sibling", first[0])
+
+
+def test_what_was_sampled_before_another_routing_is_shared_by_what_comes_after() -> None:
+    first, second = said(1, [1], [2, 3]), said(2, [1, 2, 3, 4], [5], ["unknown"])
+    fork = said(3, [1, 2, 9, 9], [6], ["also unknown"])
+    found = explained(first, second, fork, routing=[rows(1, 2), rows(8, 2, 3, 4)])
+    assert [explanation.cause for explanation in found] == [
+        "new_prompt",
+        "routing_changed",
+        "history_rewritten",
+    ]

@@ -27,7 +27,7 @@ def test_what_is_wanted_can_be_chosen(tmp_path: Path) -> None:
     )
     found = compile_logs([tmp_path], groups=["g"], policy="per-request", max_tokens=3)
     assert [sequence.tokens.tolist() for sequence in found] == [[1, 2]]
-    assert [finding.kind for finding in found.findings] == ["too_long"]
+    assert [(finding.kind, finding.severity) for finding in found.findings] == [("too_long", "error")]
 
 
 def test_the_findings_about_a_log_come_first(tmp_path: Path) -> None:

@@ -1,8 +1,15 @@
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import turns as build
+from tests.support.routing import rows
 from turnstile.compiler.forest import OpenSequence, TrajectoryForest
+from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
 
 Asked = tuple[list[int], list[int], str | None]  # prompt ids, sampled ids, rollout
@@ -140,7 +147,7 @@ def conversations(draw: st.DrawFn) -> list[Asked]:
     return turns
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(conversations())
 def test_forest_merges_as_comparing_every_pair_would(turns: list[Asked]) -> None:
     sequences = merged(*turns)
@@ -150,3 +157,234 @@ def test_forest_merges_as_comparing_every_pair_would(turns: list[Asked]) -> None
         if sequence.parent is not None:
             shared = sequence.parent.tokens_T[: sequence.shared_tokens]
             assert shared.tolist() == sequence.tokens_T[: sequence.shared_tokens].tolist()
+
+
+Told = tuple[Turn, RoutedRows | None]
+
+
+def routed(*told: Told) -> list[OpenSequence]:
+    forest = TrajectoryForest()
+    for added, its_rows in told:
+        forest.add(added, its_rows)
+    return forest.sequences
+
+
+def routing(sequence: OpenSequence) -> list[int | None]:
+    """The number of each row but the last token's, as `rows` counts them; None where it is unknown."""
+    known = sequence.routing
+    at_all = range(len(sequence.tokens_T) - 1)
+    return [None if known.first_known(at, at + 1) is None else number_of(sequence, at) for at in at_all]
+
+
+def number_of(sequence: OpenSequence, at: int) -> int:
+    return next(n for n in range(100) if sequence.routing.difference(rows(n, start=at)) is None)
+
+
+FIRST: Told = build.turn(0, [1, 2], [3], rollout_id="a"), rows(1, 2)
+
+
+def second(told: RoutedRows | None, **fields: Any) -> Told:
+    return build.turn(1, [1, 2, 3, 4], [5], **{"cached_tokens": 4, "rollout_id": "a"} | fields), told
+
+
+def test_a_sequence_whose_routing_is_the_same_goes_on() -> None:
+    (sequence,) = routed(FIRST, second(rows(1, 2, 3, 4)))
+    assert (calls(sequence), routing(sequence)) == (["e0", "e1"], [1, 2, 3, 4])
+
+
+def test_another_routing_starts_a_sequence_that_left_the_one_it_would_have_gone_on() -> None:
+    first, other = routed(FIRST, second(rows(1, 9, 3, 4)))
+    assert (routing(first), routing(other)) == ([1, 2], [1, 9, 3, 4])
+    assert (other.parent, other.shared_tokens, other.parent_turn) == (first, 3, FIRST[0])
+    assert other.refusal is not None
+    assert (other.refusal.sequence, other.refusal.cause) == (first, "routing_changed")
+
+
+def test_a_sequence_that_refused_a_turn_goes_on_with_one_that_agrees() -> None:
+    agreeing = build.turn(2, [1, 2, 3, 6], [7]), rows(1, 2, 3, 6)
+    first, _ = routed(FIRST, second(rows(1, 9, 3, 4)), agreeing)
+    assert (calls(first), routing(first)) == (["e0", "e2"], [1, 2, 3, 6])
+
+
+def test_a_shorter_sequence_that_agrees_goes_on_where_the_longest_refuses() -> None:
+    short = build.turn(1, [1], [2]), rows(9)
+    third = build.turn(2, [1, 2, 3, 4], [5]), rows(9, 2, 3, 4)
+    longest, shorter = routed(FIRST, short, third)
+    assert (calls(longest), calls(shorter)) == (["e0"], ["e1", "e2"])
+    assert (routing(longest), routing(shorter)) == ([1, 2], [9, 2, 3, 4])
+
+
+def test_when_all_refuse_the_sequence_is_told_to_have_left_the_longest() -> None:
+    short = build.turn(1, [1], [2], rollout_id="b"), rows(1)
+    third = build.turn(2, [1, 2, 3, 4], [5], rollout_id="b"), rows(8, 2, 3, 4)
+    longest, _, other = routed(FIRST, short, third)
+    assert other.refusal is not None
+    assert (other.refusal.sequence, other.parent, other.shared_tokens) == (longest, longest, 3)
+
+
+def test_of_siblings_with_the_same_tokens_each_goes_on_with_its_own_routing() -> None:
+    sibling = build.turn(1, [1, 2], [3], rollout_id="a"), rows(1, 9)
+    of_first = build.turn(2, [1, 2, 3, 4], [5], rollout_id="a"), rows(1, 2, 3, 4)
+    of_second = build.turn(3, [1, 2, 3, 4], [5], rollout_id="a"), rows(1, 9, 3, 4)
+    first, other = routed(FIRST, sibling, of_first, of_second)
+    assert (calls(first), calls(other)) == (["e0", "e2"], ["e1", "e3"])
+    assert (routing(first), routing(other)) == ([1, 2, 3, 4], [1, 9, 3, 4])
+
+
+def test_a_sibling_of_another_rollout_that_agrees_comes_before_an_own_one_that_does_not() -> None:
+    sibling = build.turn(1, [1, 2], [3], rollout_id="b"), rows(1, 9)
+    third = build.turn(2, [1, 2, 3, 4], [5], rollout_id="a"), rows(1, 9, 3, 4)
+    own, other = routed(FIRST, sibling, third)
+    assert (calls(own), calls(other)) == (["e0"], ["e1", "e2"])
+
+
+def test_turns_without_routing_merge_by_their_tokens() -> None:
+    (sequence,) = routed(FIRST, second(None))
+    assert (calls(sequence), routing(sequence)) == (["e0", "e1"], [1, 2, None, None])
+    third = build.turn(2, [1, 2, 3, 4, 5, 6], [7], cached_tokens=6), rows(1, 2, 3, 4, 5, 6)
+    (sequence,) = routed(FIRST, second(None), third)
+    assert routing(sequence) == [1, 2, 3, 4, 5, 6]
+
+
+def test_rows_from_a_start_on_extend_where_the_backend_had_all_before_at_hand() -> None:
+    (sequence,) = routed(FIRST, second(rows(2, 3, 4, start=1), cached_tokens=1))
+    assert routing(sequence) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("fields", [{"cached_tokens": 0}, {"cached_tokens": None}, {"num_retractions": 1}])
+def test_rows_from_a_start_on_split_where_what_is_before_was_computed_again(fields: dict[str, Any]) -> None:
+    first, other = routed(FIRST, second(rows(2, 3, 4, start=1), **fields))
+    assert (routing(first), routing(other)) == ([1, 2], [None, 2, 3, 4])
+    assert other.refusal is not None and other.parent is first
+
+
+def fork(told: RoutedRows | None, **fields: Any) -> Told:
+    """A turn that shares the tokens 1, 2 with the first."""
+    return build.turn(1, [1, 2, 7, 8], [9], **{"cached_tokens": 4, "rollout_id": "a"} | fields), told
+
+
+@pytest.mark.parametrize("start", [1, 2])
+def test_a_new_sequence_takes_over_the_rows_before_its_start(start: int) -> None:
+    told = rows(*[1, 2, 7, 8][start:], start=start)
+    first, other = routed(FIRST, fork(told, cached_tokens=start))
+    assert (routing(first), routing(other)) == ([1, 2], [1, 2, 7, 8])
+    assert (other.refusal, other.parent) == (None, first)
+
+
+@pytest.mark.parametrize(
+    ("told", "fields"),
+    [
+        (rows(2, 7, 8, start=1), {"cached_tokens": 0}),
+        (rows(2, 7, 8, start=1), {"cached_tokens": None}),
+        (rows(2, 7, 8, start=1), {"num_retractions": 1}),
+        (rows(9, 7, 8, start=1), {}),  # another row where both know it
+        (rows(8, start=3), {}),  # row 2 belongs to a token that they do not share
+    ],
+)
+def test_rows_that_may_be_others_are_not_taken_over(told: RoutedRows, fields: dict[str, Any]) -> None:
+    _, other = routed(FIRST, fork(told, **fields))
+    assert routing(other)[: told.start] == [None] * told.start
+
+
+def test_rows_that_the_parent_does_not_know_are_not_taken_over() -> None:
+    unknown = build.turn(0, [1, 2, 3, 4], [5]), rows(3, 4, start=2)
+    added = build.turn(1, [1, 2, 3, 9], [9], cached_tokens=3), rows(4, 9, start=3)
+    _, other = routed(unknown, added)
+    assert routing(other) == [None, None, None, 4]
+
+
+def test_what_is_taken_over_may_refuse_later_turns() -> None:
+    told = fork(rows(2, 7, 8, start=1))
+    again = build.turn(2, [1, 2, 7, 8, 9, 6], [5]), rows(4, 2, 7, 8, 9, 6)
+    _, other, third = routed(FIRST, told, again)
+    assert (calls(other), third.parent) == (["e1"], other)
+
+
+@dataclass
+class PlainSequence:
+    """A sequence as the rules are spelled out: its tokens, and the number of each row that is known."""
+
+    tokens: list[int]
+    calls: list[str]
+    latest: int
+    rollout: str | None
+    rows: dict[int, int] = field(default_factory=dict)
+
+    def refuses(self, told: dict[int, int], start: int, at_hand: int) -> bool:
+        if not told or not self.rows:
+            return False
+        differs = any(self.rows.get(at, number) != number for at, number in told.items())
+        return differs or any(at in self.rows for at in range(at_hand, start))
+
+
+class PlainForest:
+    """The rules for routing, every pair and every row compared; `follow` checks a forest against them."""
+
+    def __init__(self) -> None:
+        self.sequences: list[PlainSequence] = []
+        self.forest = TrajectoryForest()
+
+    def follow(self, number: int, asked: Asked, told: RoutedRows | None, cached: int | None) -> None:
+        prompt, sampled, rollout = asked
+        numbers = {} if told is None else dict(enumerate(told.experts[:, 0, 0].tolist(), told.start))
+        start = 0 if told is None else told.start
+        fitting = [each for each in self.sequences if prompt[: len(each.tokens)] == each.tokens]
+        fitting.sort(key=lambda each: (len(each.tokens), each.rollout == rollout, each.latest), reverse=True)
+        found = next((each for each in fitting if not each.refuses(numbers, start, cached or 0)), None)
+        added = build.turn(number, prompt, sampled, rollout_id=rollout, cached_tokens=cached)
+        started = self.forest.add(added, told)
+        assert (started is None) == (found is not None)
+        if found is None:
+            found = PlainSequence([], [], number, rollout)
+            assert started is not None
+            assert (started.refusal is not None) == bool(fitting)
+            if started.refusal is not None:
+                assert self.plain(started.refusal.sequence) is fitting[0]
+            if started.parent is not None and 0 < start <= min(cached or 0, started.shared_tokens):
+                found.rows = self.taken_over(
+                    self.plain(started.parent), numbers, start, started.shared_tokens
+                )
+            self.sequences.append(found)
+        found.tokens, found.calls = prompt + sampled, [*found.calls, f"e{number}"]
+        found.latest, found.rollout = number, rollout
+        found.rows = numbers | found.rows
+
+    def plain(self, sequence: OpenSequence) -> PlainSequence:
+        return self.sequences[self.forest.sequences.index(sequence)]
+
+    @staticmethod
+    def taken_over(parent: PlainSequence, told: dict[int, int], start: int, shared: int) -> dict[int, int]:
+        own = {at: told[at] for at in range(start, shared) if at in told}
+        agree = all(parent.rows.get(at, number) == number for at, number in own.items())
+        before = {at: parent.rows[at] for at in range(start) if at in parent.rows}
+        return before if agree and len(before) == start else {}
+
+
+@st.composite
+def routed_conversations(draw: st.DrawFn) -> list[tuple[Asked, RoutedRows | None, int | None]]:
+    """Turns with all rows, the last ones or none; some were computed anew and some differ in one row."""
+    found = []
+    for asked in draw(conversations()):
+        prompt, sampled, _ = asked
+        start = draw(st.just(0) | st.integers(0, len(prompt)))
+        numbers = [token + 10 * draw(EPOCHS) for token in (prompt + sampled)[start:-1]]
+        told = rows(*numbers, start=start) if numbers and draw(st.integers(0, 4)) else None
+        found.append((asked, told, draw(st.none() | st.just(len(prompt)) | st.integers(0, len(prompt)))))
+    return found
+
+
+EPOCHS = st.sampled_from([0] * 12 + [1])
+
+
+@settings(max_examples=500)
+@given(routed_conversations())
+def test_forest_compares_routing_as_comparing_every_row_would(
+    turns: list[tuple[Asked, RoutedRows | None, int | None]],
+) -> None:
+    plain = PlainForest()
+    for number, (asked, told, cached) in enumerate(turns):
+        plain.follow(number, asked, told, cached)
+    for sequence, expected in zip(plain.forest.sequences, plain.sequences, strict=True):
+        assert (sequence.tokens_T.tolist(), calls(sequence)) == (expected.tokens, expected.calls)
+        known = [expected.rows.get(at) for at in range(len(expected.tokens) - 1)]
+        assert routing(sequence) == known

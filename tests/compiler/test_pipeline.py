@@ -26,6 +26,7 @@ from turnstile.compiler.output import write_compilation
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
+from turnstile.compiler.selection import Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.verify import verify
 
@@ -184,19 +185,18 @@ def test_sampling_parameters_stand_with_what_they_sampled(tmp_path: Path) -> Non
     assert shape(sequence) == ([1, 2, 3], "-1 T1 T1")
 
 
-def test_sequences_longer_than_wanted_are_left_out_and_said(tmp_path: Path) -> None:
+def test_sequences_longer_than_wanted_are_cut_and_said(tmp_path: Path) -> None:
     write_log(
         tmp_path, answered(1, [1, 2, 3, 4], [5]), answered(2, [1, 2, 3, 4], [6, 7]), answered(3, [1, 2], [6])
     )
-    sequences, findings = compiled(tmp_path, Options(max_tokens=5))
-    assert [shape(sequence) for sequence in sequences] == [([1, 2, 3, 4, 5], "-4 T1"), ([1, 2, 6], "-2 T1")]
-    assert findings == [("too_long", "error", exchange(2).exchange_id)]
-
-
-def test_a_sequence_whose_parent_is_left_out_has_none(tmp_path: Path) -> None:
-    write_log(tmp_path, answered(1, [1, 2, 3, 4], [5]), answered(2, [1, 2], [6]))
-    sequences, _ = compiled(tmp_path, Options(max_tokens=3))
-    assert [(shape(sequence), sequence.parent) for sequence in sequences] == [(([1, 2, 6], "-2 T1"), None)]
+    sequences, findings = compiled(tmp_path, Options(selection=Selection(max_tokens=5)))
+    assert [shape(sequence) for sequence in sequences] == [
+        ([1, 2, 3, 4, 5], "-4 T1"),
+        ([1, 2, 3, 4, 6], "-4 T1"),
+        ([1, 2, 6], "-2 T1"),
+    ]
+    assert [sequence.flags for sequence in sequences] == [(), ("truncated",), ()]
+    assert findings == [("truncated", "warning", exchange(2).exchange_id)]
 
 
 def test_per_request_makes_a_sequence_of_every_turn(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def recordings(draw: st.DrawFn) -> list[Exchange]:
 
 
 @given(recordings(), st.randoms())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_sampled_token_is_trained_once_whatever_the_order_on_disk(
     tmp_path_factory: pytest.TempPathFactory, recorded: list[Exchange], shuffler: random.Random
 ) -> None:

@@ -1,3 +1,4 @@
+import base64
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,3 +73,40 @@ def test_call_that_no_log_holds_is_found_out(replay: Replay, sequence: TrainingS
         check(replay, sequence, exchanges=(Call("elsewhere", 0),))
     with pytest.raises(InvariantBroken, match="hold no turn for choice 0"):
         check(replay, sequence, group_id="elsewhere")
+
+
+def routed(rows: int, changed: int | None = None) -> dict[str, str]:
+    """Rows of 1 layer x 2 experts as a server sends them; row i names i and i + 1, a changed one others."""
+    experts = np.array([[row, row + 1] for row in range(rows)], "<i4")
+    if changed is not None:
+        experts[changed] += 50
+    return {"routed_experts": base64.b64encode(experts.tobytes()).decode()}
+
+
+BACKEND = {"kind": "sglang", "model_config": {"num_hidden_layers": 1, "num_experts_per_tok": 2}}
+
+
+def test_routing_is_held_against_what_every_turn_was_told(tmp_path: Path) -> None:
+    turns = (
+        answered(1, [1, 2], [3], choice_fields={"meta_info": routed(2)}),
+        answered(2, [1, 2, 3, 4], [5, 6], choice_fields={"meta_info": routed(5)}),
+    )
+    with Replay([write_log(tmp_path, *turns, facts=BACKEND)]) as replay:
+        (sequence,) = compile_logs(replay.logs)
+        assert sequence.routed_experts is not None
+        check(replay, sequence, routed_experts=sequence.routed_experts[:, :, ::-1])  # the same experts
+        for row in (0, 4):
+            wrong = sequence.routed_experts.copy()
+            wrong[row, 0, 0] = 99
+            with pytest.raises(InvariantBroken, match=f"choice 0 of .* was told other experts in row {row}"):
+                check(replay, sequence, routed_experts=wrong)
+        with pytest.raises(InvariantBroken, match="rows of 2 expert ids, the sequence has 4"):
+            check(replay, sequence, routed_experts=np.zeros((5, 2, 2), np.uint8))
+
+
+def test_a_sequence_that_was_cut_is_borne_out(tmp_path: Path) -> None:
+    with Replay([write_log(tmp_path, answered(1, [1, 2], [3, 4, 5]))]) as replay:
+        (cut,) = compile_logs(replay.logs, max_tokens=4)
+        check(replay, cut)
+        with pytest.raises(InvariantBroken, match="tokens that are not the first"):
+            check(replay, cut, flags=())

@@ -1,5 +1,6 @@
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.sequences import SEQUENCE, sequence
@@ -16,6 +17,10 @@ def test_a_sequence_keeps_all_its_promises() -> None:
 
 def test_a_sequence_of_unknown_versions_does_so_too() -> None:
     assert broken_promise(sequence(weight_versions=())) == ""
+
+
+def test_a_sequence_with_routing_does_so_too() -> None:
+    assert broken_promise(sequence(routed_experts=np.zeros((4, 2, 2), np.uint8))) == ""
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,11 @@ def test_a_sequence_of_unknown_versions_does_so_too() -> None:
         ),
         ({"weight_versions": ((1, "7"),)}, "weight_versions go from 1 to 1 in 5 tokens"),
         ({"weight_versions": ((0, "7"), (5, "8"))}, "weight_versions go from 0 to 5 in 5 tokens"),
+        (
+            {"routed_experts": np.zeros((5, 2, 2), np.uint8)},
+            "5 tokens, but routed experts of 5x2x2: expected a row less than tokens",
+        ),
+        ({"routed_experts": np.full((4, 2, 2), -1, np.int32)}, "routed_experts names an expert below 0"),
         ({"finish_reasons": ("stop",)}, "2 exchanges, 1 finish_reasons, 2 sampling parameters" + ONE_A_TURN),
         (
             {"exchanges": (), "finish_reasons": (), "sampling": ()},

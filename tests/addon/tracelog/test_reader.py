@@ -260,7 +260,7 @@ BODIES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(BODIES, BODIES), min_size=1, max_size=5))
 def test_wire_bodies_come_back_byte_for_byte(bodies: list[tuple[Any, Any]]) -> None:
     made = [

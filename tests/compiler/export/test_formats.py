@@ -31,7 +31,7 @@ def test_a_named_format_comes_before_the_suffix() -> None:
         (
             None,
             "out.txt",
-            r"the name out\.txt tells no format: end it in \.jsonl or \.tseq, or give --format",
+            r"the name out\.txt tells no format: end it in \.jsonl or \.tseq or \.parquet, or give --format",
         ),
         ("csv", "out", "there is no format 'csv'; there are jsonl, msgpack"),
     ],

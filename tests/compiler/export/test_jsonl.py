@@ -1,8 +1,13 @@
+import json
+import struct
+from base64 import b64decode
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.support.routing import experts
 from tests.support.sequences import SEQUENCE, any_sequences, sequence
 from turnstile.compiler.errors import SequenceFileError
 from turnstile.compiler.export import jsonl
@@ -55,3 +60,35 @@ def test_a_line_that_is_no_sequence_is_named(tmp_path: Path, second: bytes) -> N
     path.write_bytes(LINE + second)
     with pytest.raises(SequenceFileError, match=r"out\.jsonl: line 2 is no training sequence"):
         list(jsonl.read(path))
+
+
+@pytest.mark.parametrize(("number", "dtype"), [(4, np.uint8), (300, np.uint16)])
+def test_routed_experts_are_base64_of_little_endian_int32(
+    tmp_path: Path, number: int, dtype: type[np.integer]
+) -> None:
+    routed = experts(1, 2, 3, number).astype(dtype)
+    path = written(tmp_path / "out.jsonl", sequence(routed_experts=routed))
+    line = json.loads(path.read_bytes())
+    ids = [n + more for n in (1, 2, 3, number) for more in range(4)]
+    assert b64decode(line["routed_experts"]) == struct.pack("<16i", *ids)
+    assert line["routed_experts_shape"] == [4, 2, 2]
+    (read,) = jsonl.read(path)
+    assert read.routed_experts is not None
+    assert (read.routed_experts.dtype, read.routed_experts.tolist()) == (dtype, routed.tolist())
+
+
+def test_routed_experts_beside_parameters_that_orjson_cannot_write_read_back(tmp_path: Path) -> None:
+    routed = experts(1, 2, 3, 4).astype(np.uint8)
+    strange = sequence(routed_experts=routed, sampling=({"seed": 2**70}, {}))
+    (read,) = jsonl.read(written(tmp_path / "out.jsonl", strange))
+    assert read.routed_experts is not None
+    assert (read.routed_experts.tolist(), read.routed_experts_shape) == (routed.tolist(), (4, 2, 2))
+
+
+def test_rows_in_any_order_in_memory_are_written_row_by_row(tmp_path: Path) -> None:
+    routed = experts(1, 2, 3, 4).astype(np.uint8)
+    paths = [
+        written(tmp_path / name, sequence(routed_experts=each))
+        for name, each in (("a", routed), ("b", np.asfortranarray(routed)), ("c", routed[::-1].copy()[::-1]))
+    ]
+    assert len({path.read_bytes() for path in paths}) == 1

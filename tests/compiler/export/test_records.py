@@ -1,8 +1,11 @@
+import struct
+from base64 import b64encode
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.routing import experts
 from tests.support.sequences import SEQUENCE, sequence
 from turnstile.compiler.export.records import as_record, from_record
 from turnstile.compiler.sequence import Parent
@@ -69,3 +72,44 @@ def test_what_is_no_sequence_is_refused(fault: dict[str, Any]) -> None:
         from_record(RECORD | fault)
     with pytest.raises(KeyError):
         from_record({name: RECORD[name] for name in RECORD if name not in fault})
+
+
+def written(*ids: int) -> str:
+    """Base64 of little-endian int32."""
+    return b64encode(struct.pack(f"<{len(ids)}i", *ids)).decode()
+
+
+def test_routed_experts_are_an_array_with_its_shape_beside_it() -> None:
+    routed = experts(1, 2, 3, 4).astype(np.uint8)
+    record = as_record(sequence(routed_experts=routed))
+    assert record["routed_experts"] is routed
+    assert record["routed_experts_shape"] == (4, 2, 2)
+
+
+@pytest.mark.parametrize(("ids", "dtype"), [([0, 255, 3, 4], np.uint8), ([0, 256, 65_535, 4], np.uint16)])
+def test_routed_experts_are_read_into_the_smallest_type(ids: list[int], dtype: type[np.integer]) -> None:
+    record = RECORD | {"routed_experts": written(*ids), "routed_experts_shape": [2, 1, 2]}
+    read = from_record(record).routed_experts
+    assert read is not None
+    assert (read.dtype, read.tolist()) == (dtype, [[ids[:2]], [ids[2:]]])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"routed_experts_shape": None},
+        {"routed_experts_shape": [8]},
+        {"routed_experts_shape": [2, 2]},
+        {"routed_experts_shape": [3, 1, 2]},
+        {"routed_experts_shape": [2, 1, 1]},
+        {"routed_experts_shape": [2.0, 1, 2]},
+        {"routed_experts": "no base64"},
+        {"routed_experts": written(1, 2, 3, 4)[:-4]},
+        {"routed_experts": [1, 2, 3, 4]},
+    ],
+)
+def test_what_are_no_routed_experts_is_refused(fault: dict[str, Any]) -> None:
+    routed = {"routed_experts": written(1, 2, 3, 4), "routed_experts_shape": [2, 1, 2]}
+    assert from_record(RECORD | routed).routed_experts is not None
+    with pytest.raises((ValueError, TypeError)):
+        from_record(RECORD | routed | fault)

@@ -1,3 +1,4 @@
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import zstandard
 from hypothesis import given
 
+from tests.support.routing import experts
 from tests.support.sequences import SEQUENCE, any_sequences, sequence
 from turnstile.compiler.errors import SequenceFileError
 from turnstile.compiler.export import tseq
@@ -110,3 +112,30 @@ def test_what_a_harness_sent_is_no_array_however_it_looks(tmp_path: Path) -> Non
     path = written(tmp_path / "out.tseq", replace(SEQUENCE, sampling=(sent, {})))
     (found,) = tseq.read(path)
     assert found.sampling == (sent, {})
+
+
+@pytest.mark.parametrize(("number", "dtype", "name"), [(4, np.uint8, "|u1"), (300, np.uint16, "<u2")])
+def test_routed_experts_are_an_array_of_the_smallest_type(
+    tmp_path: Path, number: int, dtype: type[np.integer], name: str
+) -> None:
+    routed = experts(1, 2, 3, number).astype(dtype)
+    path = written(tmp_path / "out.tseq", sequence(routed_experts=routed), SEQUENCE)
+    _, first, second = maps(path)
+    ids = [n + more for n in (1, 2, 3, number) for more in range(4)]
+    data = struct.pack("<16" + {"|u1": "B", "<u2": "H"}[name], *ids)
+    assert first["routed_experts"] == {"dtype": name, "shape": [4, 2, 2], "data": data}
+    assert first["routed_experts_shape"] == [4, 2, 2]
+    assert (second["routed_experts"], second["routed_experts_shape"]) == (None, None)
+    read, without = tseq.read(path)
+    assert read.routed_experts is not None
+    assert (read.routed_experts.dtype, read.routed_experts.tolist()) == (dtype, routed.tolist())
+    assert (read.routed_experts_shape, without.routed_experts) == ((4, 2, 2), None)
+
+
+def test_rows_in_any_order_in_memory_are_written_row_by_row(tmp_path: Path) -> None:
+    routed = experts(1, 2, 3, 4).astype(np.uint16)
+    one, other = (
+        written(tmp_path / name, sequence(routed_experts=each)).read_bytes()
+        for name, each in (("a.tseq", routed), ("b.tseq", np.asfortranarray(routed)))
+    )
+    assert one == other

@@ -1,0 +1,157 @@
+"""Apache Parquet: one sequence a row, for data frames and trainers that read tables.
+
+The columns are the fields of the JSONL line in their order. `tokens` and `logprobs` are lists;
+`routed_experts` is the array's bytes, little-endian in C order, `routed_experts_dtype` its type (`uint8` or
+`uint16`). What has no fixed shape (`sampling`, an item a turn, and `metadata`) is JSON text. Needs pyarrow:
+the extra `parquet`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from turnstile.addon.backends.exact_json import loads
+from turnstile.compiler.errors import FormatNotInstalled, SequenceFileError
+from turnstile.compiler.export.records import as_record, from_record
+from turnstile.compiler.sequence import TrainingSequence
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter as ArrowWriter
+
+ROWS_A_GROUP = 64  # sequences in memory before they are written
+
+_DTYPES = {"uint8": "|u1", "uint16": "<u2"}
+
+
+class ParquetWriter:
+    """Writes row groups into an open file."""
+
+    def __init__(self, writer: ArrowWriter) -> None:
+        self._writer = writer
+        self._rows: list[dict[str, Any]] = []
+
+    def write(self, sequence: TrainingSequence) -> None:
+        """Appends a row."""
+        self._rows.append(_row(sequence))
+        if len(self._rows) == ROWS_A_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the rows that are in memory."""
+        if self._rows:
+            import pyarrow
+
+            self._writer.write_table(pyarrow.Table.from_pylist(self._rows, self._writer.schema))
+            self._rows = []
+
+
+@contextmanager
+def open_writer(path: Path) -> Iterator[ParquetWriter]:
+    """A writer into a new file at `path`. Raises FormatNotInstalled without pyarrow."""
+    parquet = _pyarrow_parquet()
+    with parquet.ParquetWriter(path, _schema(), compression="zstd") as file:
+        writer = ParquetWriter(file)
+        yield writer
+        writer.flush()
+
+
+def read(path: Path) -> Iterator[TrainingSequence]:
+    """The sequences of a file in order.
+
+    Raises SequenceFileError where it cannot be read, FormatNotInstalled without pyarrow.
+    """
+    parquet, count = _pyarrow_parquet(), 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=ROWS_A_GROUP):
+                for row in batch.to_pylist():
+                    yield from_record(_record(row))
+                    count += 1
+    except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's own errors are ValueErrors
+        raise SequenceFileError(
+            f"{path}: cannot be read behind its first {count} sequences: {error!r}"
+        ) from error
+
+
+def _schema() -> pyarrow.Schema:
+    import pyarrow as pa
+
+    text, texts = pa.string(), pa.list_(pa.string())
+    call = pa.struct({"exchange_id": text, "choice": pa.int32()})
+    parent = pa.struct({"sequence_id": text, "shared_tokens": pa.int32(), "cause": text})
+    return pa.schema(
+        {
+            "sequence_id": text,
+            "group_id": text,
+            "rollout_id": text,
+            "tokens": pa.list_(pa.int32()),
+            "logprobs": pa.list_(pa.float64()),
+            "segment_info": pa.list_(pa.struct({"is_trained": pa.bool_(), "length": pa.int32()})),
+            "weight_versions": pa.list_(pa.struct({"index": pa.int32(), "version": text})),
+            "routed_experts": pa.large_binary(),
+            "routed_experts_dtype": text,
+            "routed_experts_shape": pa.list_(pa.int32()),
+            "exchanges": pa.list_(call),
+            "parent": parent,
+            "finish_reasons": texts,
+            "sampling": texts,
+            "flags": texts,
+            "reward": pa.float64(),
+            "metadata": text,
+        }
+    )
+
+
+def _row(sequence: TrainingSequence) -> dict[str, Any]:
+    record, experts = as_record(sequence), sequence.routed_experts
+    return record | {
+        "segment_info": [
+            {"is_trained": trained, "length": length} for trained, length in sequence.segment_info
+        ],
+        "weight_versions": [{"index": at, "version": version} for at, version in sequence.weight_versions],
+        "routed_experts": None if experts is None else experts.astype(_stored(experts)).tobytes(),
+        "routed_experts_dtype": None if experts is None else experts.dtype.name,
+        "sampling": [json.dumps(parameters) for parameters in sequence.sampling],
+        "metadata": json.dumps(sequence.metadata),
+    }
+
+
+def _record(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `_row`."""
+    experts = row["routed_experts"]
+    if experts is not None:
+        experts = np.frombuffer(experts, _DTYPES[row["routed_experts_dtype"]])
+        experts = experts.reshape(row["routed_experts_shape"])
+    return {
+        **row,
+        "tokens": np.array(row["tokens"], np.int32),
+        "logprobs": np.array(row["logprobs"], np.float64),
+        "segment_info": [(run["is_trained"], run["length"]) for run in row["segment_info"]],
+        "weight_versions": [(span["index"], span["version"]) for span in row["weight_versions"]],
+        "routed_experts": experts,
+        "images": (),
+        "processed_images": (),
+        "sampling": [loads(text.encode()).value for text in row["sampling"]],
+        "metadata": loads(row["metadata"].encode()).value,
+    }
+
+
+def _stored(experts: np.ndarray[Any, Any]) -> str:
+    return _DTYPES[experts.dtype.name]
+
+
+def _pyarrow_parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise FormatNotInstalled(
+            "the parquet format needs pyarrow: pip install 'turnstile-rl[parquet]'"
+        ) from error
+    return pyarrow.parquet

@@ -1,0 +1,55 @@
+"""The text of routed experts as whole numbers.
+
+SGLang sends base64 of little-endian int32 without a header; a `routed_experts_dtype` beside it names another
+type. vLLM sends base64 of a .npy file. Source: SGLang's state_capturer (0.5.7 to 0.5.23), vLLM 0.33.
+"""
+
+import binascii
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from turnstile.compiler.routing.rows import Experts
+
+DTYPES = {"uint8": "<u1", "int8": "<i1", "uint16": "<u2", "int16": "<i2", "int32": "<i4", "int64": "<i8"}
+
+_NPY = b"\x93NUMPY"
+
+
+class UndecodableRouting(ValueError):
+    """The text is no routing; the message says why."""
+
+
+def decoded(text: Any, dtype: Any = None) -> Experts:
+    """The numbers in `text`: flat, or [rows, layers, experts a token] where the text tells.
+
+    Raises UndecodableRouting.
+    """
+    if not isinstance(text, str):
+        raise UndecodableRouting(f"found a JSON {type(text).__name__}, expected base64 text")
+    try:
+        raw = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except ValueError as error:  # binascii.Error is one, and so is what `encode` raises
+        raise UndecodableRouting("the text is no base64") from error
+    return _from_npy(raw) if raw.startswith(_NPY) else _from_raw(raw, dtype or "int32")
+
+
+def _from_raw(raw: bytes, dtype: Any) -> Experts:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise UndecodableRouting(f"its type is {str(dtype)[:20]!r}, expected one of {', '.join(DTYPES)}")
+    numbers = np.dtype(DTYPES[dtype])
+    if len(raw) % numbers.itemsize:
+        raise UndecodableRouting(f"{len(raw)} bytes are no whole number of {dtype}")
+    return np.frombuffer(raw, numbers)
+
+
+def _from_npy(raw: bytes) -> Experts:
+    try:
+        array = np.load(BytesIO(raw), allow_pickle=False)
+    except Exception as error:  # its header is Python text, and a damaged one fails in any way
+        raise UndecodableRouting("the .npy file in it cannot be read") from error
+    if array.dtype.kind not in "iu" or array.ndim != 3:
+        found = f"{array.dtype} in {array.ndim} axes"
+        raise UndecodableRouting(f"the .npy file holds {found}, expected whole numbers in 3")
+    return np.ascontiguousarray(array)
