@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.logs import FACTS, answered, stream_events, streamed, weight_reading
+from tests.support.routing import experts, facts, routed
 from turnstile.addon.tracelog.records import Group, Reward
 from turnstile.addon.tracelog.writer import LogWriter
 from turnstile.compiler import growing, pipeline
@@ -84,6 +85,17 @@ def test_what_is_compiled_is_not_read_again(log: Growing, read: list[str]) -> No
     assert found.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7]
     log.logs.compiled("g")
     assert read == ["1", "2", "3"]
+
+
+def test_routed_experts_are_joined_as_turns_come(log: Growing) -> None:
+    log.writer.set_backend(facts().as_record())
+    first = routed(1, [1, 2], [3], experts(1, 2))
+    second = routed(2, [1, 2, 3, 4], [5, 6], experts(2, 3, 4, 5), start=1)
+    other_way = routed(3, [1, 2, 3, 4], [7], experts(1, 9, 3, 4))
+    for each in (first, second, other_way):
+        log.write(each)
+        (line, *_) = log.lines()
+        assert b'"routed_experts_shape":[' in line
 
 
 def test_a_record_that_comes_late_finds_its_place(log: Growing) -> None:
