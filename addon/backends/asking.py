@@ -95,14 +95,17 @@ class Asking:
         return self.wanted - self.harness.flags
 
 
-def ask_chat(body: bytes, facts: BackendFacts | None, *, moe: Moe = "off") -> Asking:
+def ask_chat(
+    body: bytes, facts: BackendFacts | None, *, moe: Moe = "off", set: Mapping[str, Any] | None = None
+) -> Asking:
     """The edits by which a /v1/chat/completions request asks for all that capture needs, without streaming.
 
-    `facts` None: nothing is known of the backend. A request that this backend refuses as it stands goes as it
-    stands, so that the harness gets its error. Raises AskingError when the body is no JSON object.
+    `facts` None: nothing is known of the backend. `set` are fields that are to be set as well. A request that
+    this backend refuses as it stands goes as it stands, so that the harness gets its error.
+    Raises AskingError when the body is no JSON object.
     """
     request = parse_object(body)
-    return _ask_whole(request, _harness(request, facts), facts, moe)
+    return _ask_whole(request, _harness(request, facts), facts, moe, set or {})
 
 
 def ask_chat_live(
@@ -111,6 +114,7 @@ def ask_chat_live(
     *,
     moe: Moe = "off",
     headers: Iterable[tuple[str, str]] = (),
+    set: Mapping[str, Any] | None = None,
 ) -> Asking:
     """As `ask_chat`, but a request that wants a stream asks for one, which can pass on as it comes.
 
@@ -120,10 +124,11 @@ def ask_chat_live(
     request = parse_object(body)
     harness = _harness(request, facts)
     if not harness.wants_stream or _is_refused(harness, facts):
-        return _ask_whole(request, harness, facts, moe)
+        return _ask_whole(request, harness, facts, moe, set or {})
     harness = replace(harness, flags=harness.flags | _ids_anyhow(facts, headers))
     wanted = ASKED_OF_STREAMS | (frozenset({ROUTED_EXPERTS}) if moe == "full" else frozenset())
     fields: dict[str, Any] = {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    fields |= set or {}
     usage = {} if harness.include_usage else {"include_usage": True}
     if usage and request.value("stream_options") is None:
         fields["stream_options"] = usage
@@ -143,12 +148,15 @@ def harness_of(body: bytes, facts: BackendFacts | None = None) -> Harness:
     return _harness(parse_object(body), facts)
 
 
-def _ask_whole(request: JsonObject, harness: Harness, facts: BackendFacts | None, moe: Moe) -> Asking:
+def _ask_whole(
+    request: JsonObject, harness: Harness, facts: BackendFacts | None, moe: Moe, set: Mapping[str, Any]
+) -> Asking:
     if _is_refused(harness, facts):
         return Asking((), harness)
     wanted = wanted_flags(facts, moe)
     fields: dict[str, Any] = {"stream": False} if harness.wants_stream else {}
     fields |= {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    fields |= set
     # stream_options without stream is an error to vLLM, and means nothing to SGLang.
     remove = ("stream_options",) if harness.wants_stream else ()
     return Asking(edits(request, set=fields, remove=remove), harness, wanted)

@@ -32,6 +32,7 @@ from turnstile.addon.capture.shortcomings import (
     note_streamed_by_others,
     note_uncaptured,
 )
+from turnstile.addon.capture.trajectory_limit import Room, room_for_answer, without_room
 from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, spliced
 
 HTTP2_RESET = "stream reset by client"  # a harness leaves one exchange and keeps its connection
@@ -45,7 +46,7 @@ async def on_request(session: Session, flow: HTTPFlow) -> None:
         session.counters.rejected += 1
         give(flow, route)
     elif route.kind == "control":
-        give(flow, await control_answer(session, flow.request.method, route.target))
+        give(flow, await control_answer(session, flow.request, route.target))
     elif route.kind == "chat":
         await _begin(session, flow, route, fields)
     elif route.kind == "uncaptured":
@@ -79,6 +80,7 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
         return
     restored = _restored(session, held, flow.response)
     missing = restored.missing if isinstance(restored, Restored) else ()
+    restored = without_room(session, held, flow.response) or restored
     if missing:
         note_missing(session, missing)
     if flow.response.status_code in (502, 504):
@@ -154,8 +156,12 @@ async def _ask(session: Session, held: InFlight) -> None:
     if isinstance(images, Answer):
         await _refuse(session, held, images)
         return
+    room = await room_for_answer(session, held, body, facts)
+    if isinstance(room, Answer):
+        await _refuse(session, held, room)
+        return
     try:
-        asking = _asking(session, body, facts, request.headers)
+        asking = _asking(session, body, facts, request.headers, room)
     except AskingError:
         if not images:
             return
@@ -166,12 +172,14 @@ async def _ask(session: Session, held: InFlight) -> None:
     held.asking, held.splices = asking, splices
 
 
-def _asking(session: Session, body: bytes, facts: BackendFacts | None, headers: HttpHeaders) -> Asking:
+def _asking(
+    session: Session, body: bytes, facts: BackendFacts | None, headers: HttpHeaders, room: Room
+) -> Asking:
     moe = _moe(session.settings, facts)
     if may_stream_live(session, facts):
         fields = recorded_headers(headers.fields, ())
-        return ask_chat_live(body, facts, moe=moe, headers=fields)
-    return ask_chat(body, facts, moe=moe)
+        return ask_chat_live(body, facts, moe=moe, headers=fields, set=room.fields)
+    return ask_chat(body, facts, moe=moe, set=room.fields)
 
 
 def _moe(settings: Settings, facts: BackendFacts | None) -> Moe:

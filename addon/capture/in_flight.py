@@ -9,6 +9,7 @@ from mitmproxy.http import HTTPFlow, Response
 from turnstile.addon.backends.asking import Asking
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.keys import recorded_headers
+from turnstile.addon.capture.known_lengths import Opening
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.tracelog.records import Exchange, Headers, Outcome, Splice
@@ -28,6 +29,7 @@ class InFlight:
     splices: tuple[Splice, ...] = ()
     stream: LiveStream | None = None  # the backend's reply where it is handed on as it comes
     reply_headers: Headers = ()  # then the backend's, as they are recorded
+    opening: Opening | None = None  # its messages, where their length could only be guessed
     error: str | None = None  # what went wrong in Turnstile itself so far
 
     @property

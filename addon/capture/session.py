@@ -8,6 +8,7 @@ from importlib.metadata import version
 from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.capture.counters import Counters
 from turnstile.addon.capture.fetched_images import FetchedImages
+from turnstile.addon.capture.groups import Groups
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recorder import Recorder
@@ -27,8 +28,10 @@ class Session:
     weights: WeightReader
     images: FetchedImages
     counters: Counters = field(default_factory=Counters)
+    groups: Groups = field(default_factory=Groups)
     in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
+    cannot_tokenize: bool = False  # the backend has no /tokenize
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
 
 

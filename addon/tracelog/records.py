@@ -110,6 +110,16 @@ class Reward:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What somebody said of a group when they made it; of two records the later one counts."""
+
+    group_id: str
+    max_trajectory_tokens: int | None  # None: no limit
+    at: float  # Unix seconds
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightReading:
     """What the backend said its weights are, asked apart from any exchange."""
 
@@ -118,7 +128,7 @@ class WeightReading:
     answered_at: float
 
 
-Entry = Exchange | Reward | WeightReading
+Entry = Exchange | Reward | Group | WeightReading
 """What a writer takes."""
 
 
