@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from turnstile.compiler.turn import Wording
-from turnstile.compiler.wording import Conversation, reply_digest
+from turnstile.addon.backends.wording import Conversation, Wording, reply_digest
 
 USER = {"role": "user", "content": "What is the weather?"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"zip": "879"}'}}
