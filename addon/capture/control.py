@@ -3,6 +3,7 @@
 from typing import Any
 
 from turnstile.addon.capture.answers import Answer, invalid_request, not_recorded, refusal
+from turnstile.addon.capture.routing import routing_asked
 from turnstile.addon.capture.session import Session, turnstile_version
 
 LATER = "/turnstile/groups"
@@ -31,6 +32,10 @@ def health(session: Session) -> Answer:
         "status": "cannot_write" if recorder.failing else "ok",
         "version": turnstile_version(),
         "backend": _backend(session),
+        "moe": {
+            "mode": session.settings.moe,
+            "asked": routing_asked(session.settings.moe, session.backend.known) != "off",
+        },
         "capture": session.counters.as_json()
         | {"in_flight": len(session.in_flight), "write_errors": recorder.write_errors},
         "log": {"path": position.path, "offset": position.offset},
@@ -58,8 +63,7 @@ def _backend(session: Session) -> dict[str, Any]:
 def _problems(session: Session) -> list[str]:
     """In words, what stands in the way of a complete capture."""
     problems = sorted(session.said)
-    if session.backend.problem:
-        problems.append(session.backend.problem)
+    problems += filter(None, (session.backend.problem, session.backend.shortcoming))
     if session.recorder.failing:
         problems.append("the last write to the log failed")
     return problems

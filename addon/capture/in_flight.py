@@ -9,6 +9,7 @@ from mitmproxy.http import HTTPFlow, Response
 from turnstile.addon.backends.asking import Asking
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.keys import recorded_headers
+from turnstile.addon.capture.known_prefixes import Resent
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.tracelog.records import Exchange, Headers, Outcome, Splice
@@ -26,6 +27,7 @@ class InFlight:
     request: bytes  # as the harness sent it, see content_encoding.recordable
     asking: Asking | None = None  # None: forwarded as it came
     splices: tuple[Splice, ...] = ()
+    resent: Resent | None = None  # of earlier exchanges, where that decides on what is asked
     stream: LiveStream | None = None  # the backend's reply where it is handed on as it comes
     reply_headers: Headers = ()  # then the backend's, as they are recorded
     error: str | None = None  # what went wrong in Turnstile itself so far
