@@ -7,6 +7,7 @@ from mitmproxy.http import Request
 
 from turnstile.addon.capture.answers import Answer, invalid_request, not_recorded, refusal
 from turnstile.addon.capture.group_control import make_group, reward_group, show_group
+from turnstile.addon.capture.routing import routing_asked
 from turnstile.addon.capture.session import Session, turnstile_version
 from turnstile.addon.tracelog.ids import shown
 
@@ -65,6 +66,10 @@ async def health(session: Session) -> Answer:
         "status": "cannot_write" if recorder.failing else "ok",
         "version": turnstile_version(),
         "backend": _backend(session),
+        "moe": {
+            "mode": session.settings.moe,
+            "asked": routing_asked(session.settings.moe, session.backend.known) != "off",
+        },
         "capture": session.counters.as_json()
         | {"in_flight": len(session.in_flight), "write_errors": recorder.write_errors},
         "log": {"path": position.path, "offset": position.offset},
@@ -92,8 +97,7 @@ def _backend(session: Session) -> dict[str, Any]:
 def _problems(session: Session) -> list[str]:
     """In words, what stands in the way of a complete capture."""
     problems = sorted(session.said)
-    if session.backend.problem:
-        problems.append(session.backend.problem)
+    problems += filter(None, (session.backend.problem, session.backend.shortcoming))
     if session.recorder.failing:
         problems.append("the last write to the log failed")
     return problems

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 Outcome = Literal["complete", "client_left", "backend_failed", "refused", "interrupted"]
@@ -41,6 +42,11 @@ class Splice:
     start: int
     end: int
     insert: bytes
+
+
+def in_order(*edits: Sequence[Splice]) -> tuple[Splice, ...]:
+    """Splices of several kinds as `spliced` takes them; none may reach into another."""
+    return tuple(sorted(chain.from_iterable(edits), key=lambda splice: splice.start))
 
 
 def spliced(source: bytes, splices: Sequence[Splice]) -> bytes:

@@ -1,10 +1,12 @@
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.backend import Backend
-from tests.support.mitmdump import Proxy
+from tests.support.backend import Backend, Reply, running_backend
+from tests.support.mitmdump import Proxy, running_mitmdump
+from tests.support.moe_server import MoeServer
 
 CHAT = b'{"model": "m", "messages": []}'
 
@@ -38,7 +40,27 @@ def test_health_tells_version_backend_counters_and_where_the_log_is(proxy: Proxy
     }
     assert after["log"]["path"] == before["log"]["path"]
     assert after["log"]["offset"] > before["log"]["offset"]
+    assert after["moe"] == {"mode": "auto", "asked": False}
     assert "server-secret" not in answer.body.decode()
+
+
+def test_health_names_the_flag_of_a_server_that_does_not_report_its_experts(log_directory: Path) -> None:
+    with running_backend(server_info={"enable_return_routed_experts": False}) as backend:
+        backend.model_info["architectures"] = ["Qwen3MoeForCausalLM"]
+        with running_mitmdump(backend.url, log_directory) as proxy:
+            proxy.ask("POST", "/v1/chat/completions", CHAT)
+            warned = proxy.wait_for_line("--enable-return-routed-experts")
+            assert "INCOMPLETE" not in warned.string
+            assert proxy.health()["moe"] == {"mode": "auto", "asked": False}
+            (problem,) = proxy.health()["problems"]
+            assert problem in warned.string
+            backend.server_info["enable_return_routed_experts"] = True
+            backend.script = lambda received: Reply(b"", status=502)
+            proxy.ask("POST", "/v1/chat/completions", CHAT)  # it is started anew
+            backend.script = MoeServer()
+            proxy.ask("POST", "/v1/chat/completions", CHAT)
+            assert proxy.health()["moe"] == {"mode": "auto", "asked": True}
+            assert proxy.health()["problems"] == []
 
 
 def test_after_a_flush_all_that_was_captured_is_readable(proxy: Proxy) -> None:
