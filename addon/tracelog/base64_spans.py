@@ -1,6 +1,5 @@
 """Finds the long base64 spans of a body: images and routing, worth storing as the bytes they spell."""
 
-import base64
 import binascii
 import re
 from collections.abc import Iterator
@@ -16,24 +15,46 @@ _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 _LOOK_BACK = 4096
 
 
-def base64_spans(body: bytes, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
-    """(start, end, decoded bytes) of each long span after `start` that re-encodes to itself, in order.
+def base64_spans(body: bytes, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
+    """(start, end, decoded bytes) of each long span of body[start:stop] that re-encodes to itself, in order.
 
     Looks at a few bytes in every kilobyte: text costs next to nothing.
     """
-    done = start  # nothing before it may be looked at again
-    at = start
-    while at + _PROBE_CHARS <= len(body):
-        if body[at : at + _PROBE_CHARS].translate(None, _ALPHABET):
-            at += _PROBE_STEP
-            continue
+    done = at = start  # nothing before `done` may be looked at again
+    while (at := _probed(body, at, stop)) < stop:
         first = _first_char(body, at, done)
-        match = _FORWARD.match(body, at)
+        match = _FORWARD.match(body, at, stop)
         end = match.end() if match else at
-        if end - first >= MIN_CHARS and (raw := _decoded(body[first:end])) is not None:
+        if end - first >= MIN_CHARS and (raw := _decoded(memoryview(body)[first:end])) is not None:
             yield first, end, raw
         done = end
         at = max(end, at + _PROBE_STEP)
+
+
+def base64_strings(body: bytes) -> Iterator[tuple[int, int]]:
+    """[start, end) of each long string, without its quotes, that begins with base64, in order.
+
+    What follows its first kilobytes is not looked at.
+    """
+    done = at = 0
+    while (at := _probed(body, at, len(body))) < len(body) and (end := body.find(b'"', at)) >= 0:
+        start = body.rfind(b'"', done, at) + 1
+        if start and end - start >= MIN_CHARS and _is_base64(body[start:at]):
+            yield start, end
+        done = at = end + 1
+
+
+def _probed(body: bytes, at: int, stop: int) -> int:
+    """The first place from `at` on, by steps, where there is base64; `stop` where there is none."""
+    while at + _PROBE_CHARS <= stop:
+        if _is_base64(body[at : at + _PROBE_CHARS]):
+            return at
+        at += _PROBE_STEP
+    return stop
+
+
+def _is_base64(text: bytes) -> bool:
+    return not text.translate(None, _ALPHABET)
 
 
 def _first_char(body: bytes, at: int, floor: int) -> int:
@@ -45,9 +66,11 @@ def _first_char(body: bytes, at: int, floor: int) -> int:
     return last
 
 
-def _decoded(span: bytes) -> bytes | None:
+def _decoded(span: memoryview) -> bytes | None:
     try:
-        raw = base64.b64decode(span, validate=True)
-    except (binascii.Error, ValueError):
+        raw = binascii.a2b_base64(span, strict_mode=True)
+    except binascii.Error:
         return None
-    return raw if base64.b64encode(raw) == span else None
+    # Of strict base64 only the last four characters can be spelled otherwise.
+    last = raw[(len(raw) - 1) // 3 * 3 :]
+    return raw if binascii.b2a_base64(last, newline=False) == span[-4:] else None

@@ -1,9 +1,11 @@
 """Remembers the exchanges that a coming one may repeat, and finds the one that it repeats most of."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from turnstile.addon.tracelog.fingerprints import Fingerprint
+from turnstile.addon.tracelog.growing_spans import GrowingSpan, Kind
 
 PER_ROLLOUT = 64
 """Exchanges kept for one key: attempts of a group that do not name their rollouts, sub-agents, branches."""
@@ -14,7 +16,8 @@ MEMORY = 48 * 1024 * 1024
 MAX_DEPTH = 512
 """Longest chain of bases: what reading a single record costs at the most."""
 
-_NEARLY_ALL = 1024  # bytes of an exchange that may be left unshared when the next takes its place
+_LEFT_OVER = 1024  # bytes of a request that may be left unshared when the next takes its place,
+_LEFT_OVER_PART = 4  # and no more than a quarter: short requests of two attempts are alike by their frame
 
 Key = tuple[str, str | None]  # group, rollout
 
@@ -26,14 +29,14 @@ class Base:
     offset: int
     depth: int  # bases below it
     request: Fingerprint
-    array: Fingerprint  # of the reply's longest integer array
-    array_start: int  # where that stands in the reply
+    growing: Mapping[Kind, GrowingSpan]  # of its reply
     dictionary: bytes  # the end of its record's body
 
     @property
     def memory(self) -> int:
         """Bytes that it holds."""
-        return self.request.memory + self.array.memory + len(self.dictionary) + 200
+        prints = [self.request, *(span.fingerprint for span in self.growing.values())]
+        return sum(each.memory for each in prints) + len(self.dictionary) + 400
 
 
 class Bases:
@@ -62,8 +65,10 @@ class Bases:
         """Remembers `base`; it takes the place of `repeats` when it shares nearly all of that."""
         kept = self._kept.setdefault(key, OrderedDict())
         self._kept.move_to_end(key)
-        if repeats is not None and repeats.request.size - shared <= _NEARLY_ALL:
-            self._drop(kept, repeats.offset)
+        if repeats is not None:
+            size = repeats.request.size
+            if size - shared <= min(_LEFT_OVER, size // _LEFT_OVER_PART):
+                self._drop(kept, repeats.offset)
         kept[base.offset] = base
         self._free -= base.memory
         if len(kept) > PER_ROLLOUT:

@@ -2,14 +2,19 @@
 
 A harness resends its history with every turn, so the writer would need every rollout's last body in
 memory to find what is new. It keeps a digest of each block and the bytes after the last whole block
-instead: some kilobytes a rollout, however long it grows.
+instead: some kilobytes a rollout, two thousandths of what it repeats.
+
+The digest is Python's own hash of bytes, SipHash with 64 bits under a key that each process draws: three
+times as fast as SHA-256, which counts where every reply repeats megabytes. Nobody who does not know the key
+can make two blocks that look the same. Should two do so by chance, the body's CRC, which is another function,
+tells when it is read.
 """
 
-import hashlib
+from array import array
 from dataclasses import dataclass
 
 BLOCK = 4096  # bytes
-_DIGEST = 16  # bytes of each block's SHA-256
+_DIGEST = 8  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,8 @@ def fingerprint(body: bytes | memoryview) -> Fingerprint:
     """The fingerprint of `body`."""
     whole = len(body) - len(body) % BLOCK
     view = memoryview(body)
-    sha256 = hashlib.sha256
-    digests = b"".join([sha256(view[at : at + BLOCK]).digest()[:_DIGEST] for at in range(0, whole, BLOCK)])
-    return Fingerprint(len(body), digests, bytes(view[whole:]))
+    digests = array("q", [hash(view[at : at + BLOCK]) for at in range(0, whole, BLOCK)])
+    return Fingerprint(len(body), digests.tobytes(), bytes(view[whole:]))
 
 
 def _equal_front(one: bytes, other: bytes) -> int:

@@ -15,7 +15,7 @@ import zstandard
 
 MAGIC = b"TSLOG\x00\r\n"  # \r\n: a file that went through a text-mode copy is told at once
 FORMAT_MAJOR = 1  # a reader refuses a higher one
-FORMAT_MINOR = 1  # a reader ignores what a higher one added
+FORMAT_MINOR = 2  # a reader ignores what a higher one added
 
 _HEAD = struct.Struct("<BBHIIIIII")
 HEAD_SIZE = _HEAD.size
@@ -35,6 +35,7 @@ class RecordType(IntEnum):
     REWARD = 5
     INDEX = 6
     WEIGHTS = 7
+    NARROW_BLOB = 8
 
 
 @dataclass(frozen=True, slots=True)

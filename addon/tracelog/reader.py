@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from turnstile.addon.tracelog.bases import MAX_DEPTH
+from turnstile.addon.tracelog.blobs import blob_of
 from turnstile.addon.tracelog.encoding import decode_exchange, summary_of
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, unpacked
-from turnstile.addon.tracelog.logfile import Damage, LogFile, Record
+from turnstile.addon.tracelog.logfile import BLOBS, Damage, LogFile, Record
 from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary, WeightReading
 
 CACHE_BYTES = 256 * 1024 * 1024
@@ -151,7 +152,9 @@ class LogReader:
         for offset in self._index.backends:
             unpacked(self._file.record(offset, RecordType.BACKEND).body())
         for digest, offset in self._index.blobs.items():
-            if hashlib.sha256(self._blob(digest)).digest() != digest:
+            with self._well_formed(offset):
+                digest_found = hashlib.sha256(self._blob(digest)).digest()
+            if digest_found != digest:
                 raise LogCorruptError(self.path, offset, "the blob does not have its SHA-256")
         for _ in self.exchanges():
             pass
@@ -210,7 +213,7 @@ class LogReader:
     def _blob(self, digest: bytes) -> bytes:
         if digest not in self._index.blobs:
             raise ValueError(f"blob {digest.hex()[:12]}... is not in this log")
-        return self._file.record(self._index.blobs[digest], RecordType.BLOB).body()
+        return blob_of(self._file.record(self._index.blobs[digest], *BLOBS))
 
     def _backend_at(self, offset: int) -> Mapping[str, Any] | None:
         """The probe in force at `offset`; None where none is known or its record is damaged."""

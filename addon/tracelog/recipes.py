@@ -7,7 +7,6 @@ in base64).
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +14,6 @@ from typing import Any
 from turnstile.addon.tracelog.base64_spans import base64_spans
 
 REQUEST, REPLY = 0, 1  # the two bodies of an exchange
-
-_ARRAY = re.compile(rb"\[(?=[0-9, ]{64})")
-_LONG_ARRAY = 512  # bytes; below, a copy saves nothing
 
 
 @dataclass(slots=True)
@@ -31,8 +27,7 @@ class Recipe:
     def add_new(self, body: bytes, start: int, end: int) -> None:
         """body[start:end] is new, but for the long base64 spans in it, which become blobs."""
         at = start
-        part = body if end == len(body) else body[:end]
-        for first, last, raw in base64_spans(part, start):
+        for first, last, raw in base64_spans(body, start, end):
             self._add_literal(body, at, first)
             digest = hashlib.sha256(raw).digest()
             self.blobs[digest] = raw
@@ -49,24 +44,6 @@ class Recipe:
         if end > start:
             self.steps.append(end - start)
             self.new.append(memoryview(body)[start:end])
-
-
-def longest_array(body: bytes) -> tuple[int, int]:
-    """The span between the brackets of the longest plain integer array, (0, 0) if there is no long one.
-
-    A reply repeats the ids of the whole prompt: what grows with every turn and stays the same.
-    """
-    longest = (0, 0)
-    for match in _ARRAY.finditer(body):
-        start = match.end()
-        end = body.find(b"]", start)
-        if end - start > max(_LONG_ARRAY, longest[1] - longest[0]) and _is_plain(body[start:end]):
-            longest = (start, end)
-    return longest
-
-
-def _is_plain(array: bytes) -> bool:
-    return not array.translate(None, b"0123456789, ")
 
 
 def rebuild(

@@ -5,7 +5,7 @@ KEY = ("g", None)
 
 
 def base(offset: int, request: bytes, depth: int = 0) -> Base:
-    return Base(offset, depth, fingerprint(request), fingerprint(b""), 0, b"d" * 1000)
+    return Base(offset, depth, fingerprint(request), {}, b"d" * 1000)
 
 
 def best(bases: Bases, request: bytes, key: tuple[str, str | None] = KEY) -> tuple[int | None, int]:
@@ -37,6 +37,14 @@ def test_exchange_takes_the_place_of_the_one_it_repeats() -> None:
     bases.add(KEY, first, None, 0)
     bases.add(KEY, second, first, 5000)
     assert best(bases, b"a" * 5000 + b"c") == (2, 4096)
+
+
+def test_a_short_request_does_not_drive_out_another_one_of_the_same_frame() -> None:
+    bases = Bases()
+    first, second = base(1, b'{"messages":["one question"]}'), base(2, b'{"messages":["another"]}')
+    bases.add(KEY, first, None, 0)
+    bases.add(KEY, second, first, 14)
+    assert best(bases, b'{"messages":["one question","its answer"]}') == (1, 27)
 
 
 def test_too_deep_a_chain_is_not_prolonged() -> None:
