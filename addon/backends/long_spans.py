@@ -1,8 +1,9 @@
 """Cuts the long values out of a reply, so that the rest can be parsed for next to nothing.
 
-Nearly all of a captured reply is ids and logprobs: 240 kB of 243 for 16,000 prompt ids and 1,000 sampled
-ones. Who only drops them, or hands them on, need not parse them. A cut value leaves a placeholder string
-behind and is put back as the bytes that it was.
+Nearly all of a captured reply is ids, logprobs and routed experts: 240 kB of 243 for 16,000 prompt ids and
+1,000 sampled ones, and two kilobytes for each of these in a large mixture of experts. Who only drops them, or
+hands them on, need not parse them. A cut value leaves a placeholder string behind and is put back as the
+bytes that it was; one that is dropped was never copied.
 
 Found by text. In JSON a quote inside a string has a backslash before it, so `"key":[` stands for a key at
 some depth. A span that ends too early leaves more closing brackets than opening ones, and what is left is no
@@ -26,19 +27,29 @@ class Cut:
     """A reply without its long values."""
 
     rest: bytes
-    values: Mapping[str, bytes]  # by the string that stands in the value's place
+    reply: bytes
+    spans: tuple[_Span, ...]  # of `reply`; what stands in their place tells their number
+
+    @property
+    def values(self) -> Mapping[str, bytes]:
+        """The values by the string that stands in their place."""
+        return {f"\0cut{number}": self._cut_out(number) for number in range(len(self.spans))}
 
     def put_back(self, text: bytes) -> bytes:
         """JSON text written from what was parsed out of `rest`, with the values in it again."""
-        if not self.values:
+        if not self.spans:
             return text
-        values = tuple(self.values.values())
-        return _PLACED.sub(lambda place: values[int(place[1])], text)
+        return _PLACED.sub(lambda place: self._cut_out(int(place[1])), text)
+
+    def _cut_out(self, number: int) -> bytes:
+        start, end = self.spans[number]
+        return self.reply[start:end]
 
 
 def cut_long_values(reply: bytes) -> Cut:
-    """Cuts the prompt ids and both forms of logprobs, where a reply is laid out as SGLang does it."""
-    return _cut(reply, _sglang_spans(reply, (_logprobs, _prompt_ids, _output_token_logprobs)))
+    """Cuts the prompt ids, logprobs of both forms and routed experts of a reply that SGLang laid out."""
+    fields = (_logprobs, _prompt_ids, _output_token_logprobs, _routed_experts)
+    return _cut(reply, _sglang_spans(reply, fields))
 
 
 def cut_prompts_and_logprobs(reply: bytes) -> Cut:
@@ -55,19 +66,17 @@ def cut_prompts_and_logprobs(reply: bytes) -> Cut:
 
 def uncut(reply: bytes) -> Cut:
     """The reply as it is."""
-    return Cut(reply, {})
+    return Cut(reply, reply, ())
 
 
 def _cut(reply: bytes, spans: Iterable[_Span]) -> Cut:
-    values: dict[str, bytes] = {}
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [reply[at:start], _PLACEHOLDER % len(values)]
-        values[f"\0cut{len(values)}"] = reply[start:end]
+    cut, parts, at = tuple(spans), [], 0
+    for number, (start, end) in enumerate(cut):
+        parts += [reply[at:start], _PLACEHOLDER % number]
         at = end
     rest = b"".join([*parts, reply[at:]])
     # A model may write what looks like a placeholder. Then nothing is cut.
-    return Cut(rest, values) if rest.count(b'"\\u0000cut') == len(values) else uncut(reply)
+    return Cut(rest, reply, cut) if rest.count(b'"\\u0000cut') == len(cut) else uncut(reply)
 
 
 def _arrays(reply: bytes, quoted_key: bytes, at: int, stop: int) -> Iterator[_Span]:
@@ -122,6 +131,16 @@ def _output_token_logprobs(reply: bytes, at: int) -> _Span | None:
     end = reply.find(b']],"', found)
     is_end = end >= 0 and reply.startswith(end_mark, end)
     return (found + len(key) - 2, end + 2) if is_end else None
+
+
+def _routed_experts(reply: bytes, at: int) -> _Span | None:
+    """The base64 of a choice, or of the reply in its `sglext`; a string with a backslash is none."""
+    key = b'"routed_experts":"'
+    if (found := reply.find(key, at)) < 0:
+        return None
+    start = found + len(key) - 1
+    end = reply.find(b'"', start + 1)
+    return (start, end + 1) if end >= 0 and reply[end - 1 : end] != b"\\" else None
 
 
 def _behind_space(reply: bytes, at: int) -> int:
