@@ -23,9 +23,13 @@ def base64_spans(body: bytes, start: int, stop: int) -> Iterator[tuple[int, int,
     done = at = start  # nothing before `done` may be looked at again
     while (at := _probed(body, at, stop)) < stop:
         first = _first_char(body, at, done)
-        match = _FORWARD.match(body, at, stop)
-        end = match.end() if match else at
-        if end - first >= MIN_CHARS and (raw := _decoded(memoryview(body)[first:end])) is not None:
+        end = body.find(b'"', at, stop)
+        raw = _decoded(body, first, end)
+        if raw is None:  # it is not all of a string
+            match = _FORWARD.match(body, at, stop)
+            end = match.end() if match else at
+            raw = _decoded(body, first, end)
+        if raw is not None:
             yield first, end, raw
         done = end
         at = max(end, at + _PROBE_STEP)
@@ -66,11 +70,14 @@ def _first_char(body: bytes, at: int, floor: int) -> int:
     return last
 
 
-def _decoded(span: memoryview) -> bytes | None:
+def _decoded(body: bytes, start: int, end: int) -> bytes | None:
+    """The bytes that body[start:end] spells; None where it is short, or they would be spelled otherwise."""
+    if end - start < MIN_CHARS:
+        return None
     try:
-        raw = binascii.a2b_base64(span, strict_mode=True)
+        raw = binascii.a2b_base64(memoryview(body)[start:end], strict_mode=True)
     except binascii.Error:
         return None
-    # Of strict base64 only the last four characters can be spelled otherwise.
+    # of strict base64 only the last four characters can be spelled otherwise
     last = raw[(len(raw) - 1) // 3 * 3 :]
-    return raw if binascii.b2a_base64(last, newline=False) == span[-4:] else None
+    return raw if body.startswith(binascii.b2a_base64(last, newline=False), end - 4) else None

@@ -13,6 +13,9 @@ PER_ROLLOUT = 64
 MEMORY = 48 * 1024 * 1024
 """Bytes kept over all keys; the least recently used go first."""
 
+REPLIES = 96 * 1024 * 1024
+"""Bytes of whole replies that may be held beside; the earliest are let go first."""
+
 MAX_DEPTH = 512
 """Longest chain of bases: what reading a single record costs at the most."""
 
@@ -35,16 +38,23 @@ class Base:
     @property
     def memory(self) -> int:
         """Bytes that it holds."""
-        prints = [self.request, *(span.fingerprint for span in self.growing.values())]
-        return sum(each.memory for each in prints) + len(self.dictionary) + 400
+        growing = sum(span.memory for span in self.growing.values())
+        return self.request.memory + growing + len(self.dictionary) + 400
+
+    @property
+    def held(self) -> int:
+        """Bytes of its reply while it holds on to that."""
+        return max((span.held for span in self.growing.values()), default=0)
 
 
 class Bases:
     """All that is remembered of one file."""
 
-    def __init__(self, memory: int = MEMORY) -> None:
+    def __init__(self, memory: int = MEMORY, replies: int = REPLIES) -> None:
         self._kept: OrderedDict[Key, OrderedDict[int, Base]] = OrderedDict()
         self._free = memory
+        self._holding: OrderedDict[int, Base] = OrderedDict()  # those that hold on to their replies
+        self._free_for_replies = replies
 
     def best(self, key: Key, request: Fingerprint, body: bytes) -> tuple[Base | None, int]:
         """(the remembered exchange that shares the longest beginning with this request, its length in bytes).
@@ -71,6 +81,7 @@ class Bases:
                 self._drop(kept, repeats.offset)
         kept[base.offset] = base
         self._free -= base.memory
+        self._hold(base)
         if len(kept) > PER_ROLLOUT:
             self._drop(kept, next(iter(kept)))
         while self._free < 0 and len(self._kept) > 1:
@@ -84,7 +95,21 @@ class Bases:
         for kept in self._kept.values():
             self._free += sum(base.memory for base in kept.values())
         self._kept.clear()
+        self._free_for_replies += sum(base.held for base in self._holding.values())
+        self._holding.clear()
 
     def _drop(self, kept: OrderedDict[int, Base], offset: int) -> None:
         if base := kept.pop(offset, None):
             self._free += base.memory
+            if self._holding.pop(offset, None):
+                self._free_for_replies += base.held
+
+    def _hold(self, base: Base) -> None:
+        if base.held:
+            self._holding[base.offset] = base
+            self._free_for_replies -= base.held
+        while self._free_for_replies < 0:
+            _, earliest = self._holding.popitem(last=False)
+            self._free_for_replies += earliest.held
+            for span in earliest.growing.values():
+                span.let_go()

@@ -12,7 +12,7 @@ from typing import Any
 from turnstile.addon.tracelog.bases import Base, Bases
 from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
-from turnstile.addon.tracelog.growing_spans import GrowingSpan, first_of_each_kind, growing_spans
+from turnstile.addon.tracelog.growing_spans import GrowingSpan, growing_spans, remembered
 from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, rebuild
 from turnstile.addon.tracelog.records import Arrival, Exchange, Splice, Summary
 
@@ -31,7 +31,7 @@ class Encoded:
 
     def as_base(self, offset: int) -> Base:
         """For the exchanges to come, once it lies at `offset`."""
-        return Base(offset, self.depth, self.request, first_of_each_kind(self.growing), self.dictionary)
+        return Base(offset, self.depth, self.request, remembered(self.growing), self.dictionary)
 
 
 def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
@@ -61,7 +61,7 @@ def _reply_recipe(reply: bytes, growing: Sequence[GrowingSpan], base: Base | Non
     recipe, at = Recipe(), 0
     for span in growing:
         earlier = base.growing.get(span.kind) if base else None
-        if earlier is not None and (shared := earlier.repeated_by(span, reply)):
+        if earlier is not None and (shared := earlier.repeated_by(span)):
             recipe.add_new(reply, at, span.start)
             recipe.add_copy(REPLY, earlier.start, shared)
             at = span.start + shared

@@ -28,7 +28,7 @@ class Fingerprint:
     @property
     def memory(self) -> int:
         """Bytes that it holds."""
-        return len(self.digests) + len(self.tail) + 120
+        return memory_of_fingerprint(self.size)
 
     def blocks_shared_with(self, other: "Fingerprint") -> int:
         """How many whole blocks at the front are the same."""
@@ -36,7 +36,7 @@ class Fingerprint:
         shorter = min(len(mine), len(others))
         if mine[:shorter] == others[:shorter]:
             return shorter // _DIGEST
-        return _equal_front(mine, others) // _DIGEST
+        return equal_front(mine, others) // _DIGEST
 
     def shared_prefix(self, other: "Fingerprint", body: bytes | memoryview) -> int:
         """How many bytes at the front of `body`, whose fingerprint is `other`, this one has too.
@@ -48,18 +48,25 @@ class Fingerprint:
         at = blocks * BLOCK
         if blocks * _DIGEST < len(self.digests):
             return at
-        return at + _equal_front(self.tail, bytes(body[at : at + len(self.tail)]))
+        return at + equal_front(self.tail, bytes(body[at : at + len(self.tail)]))
 
 
-def fingerprint(body: bytes | memoryview) -> Fingerprint:
-    """The fingerprint of `body`."""
+def fingerprint(body: bytes | memoryview, known: Fingerprint | None = None, same: int = 0) -> Fingerprint:
+    """The fingerprint of `body`, whose first `same` bytes are those of the body that `known` stands for."""
+    blocks = 0 if known is None else min(same // BLOCK, len(known.digests) // _DIGEST)
+    front = b"" if known is None else known.digests[: blocks * _DIGEST]
     whole = len(body) - len(body) % BLOCK
     view = memoryview(body)
-    digests = array("q", [hash(view[at : at + BLOCK]) for at in range(0, whole, BLOCK)])
-    return Fingerprint(len(body), digests.tobytes(), bytes(view[whole:]))
+    digests = array("q", [hash(view[at : at + BLOCK]) for at in range(blocks * BLOCK, whole, BLOCK)])
+    return Fingerprint(len(body), front + digests.tobytes(), bytes(view[whole:]))
 
 
-def _equal_front(one: bytes, other: bytes) -> int:
+def memory_of_fingerprint(size: int) -> int:
+    """Bytes that the fingerprint of so many bytes holds."""
+    return size // BLOCK * _DIGEST + size % BLOCK + 120
+
+
+def equal_front(one: bytes, other: bytes) -> int:
     """The length of the longest common prefix, by halving."""
     low, high = 0, min(len(one), len(other))
     while low < high:

@@ -2,16 +2,16 @@
 
 A reply repeats the ids of its whole prompt, an array of integers, and where routed experts are asked for
 also theirs: base64, two kilobytes a token for a model of 48 layers with 8 experts each. What such a span
-repeats is copied from the base exchange. It is neither decoded nor looked at beyond its fingerprint.
+repeats is copied from the base exchange, and is not decoded. It is compared with the reply that it may
+repeat as long as that is still in memory, which takes an eighth of the time of a fingerprint.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from turnstile.addon.tracelog.base64_spans import base64_strings
-from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
+from turnstile.addon.tracelog.fingerprints import Fingerprint, equal_front, fingerprint, memory_of_fingerprint
 
 Kind = Literal["array", "base64"]
 
@@ -21,23 +21,53 @@ _UNIT: Mapping[Kind, int] = {
 }
 _ARRAY = re.compile(rb"\[(?=[0-9, ]{64})")
 _LONG_ARRAY = 512  # bytes; below, a copy saves nothing
+_WORTH_HOLDING = 256 * 1024  # bytes
+_COMPARED_AT_ONCE = 64 * 1024  # bytes
 
 _Span = tuple[int, int]  # [start, end)
 
 
-@dataclass(frozen=True, slots=True)
 class GrowingSpan:
-    """One of them, as it is remembered for the replies to come."""
+    """One of them. Holds on to its reply until it is told to remember no more than a fingerprint."""
 
-    kind: Kind
-    start: int  # in its reply
-    fingerprint: Fingerprint
+    __slots__ = ("_fingerprint", "_reply", "kind", "size", "start")
 
-    def repeated_by(self, later: "GrowingSpan", reply: bytes) -> int:
-        """How many bytes at the front of `later`, a span of `reply`, this one has too."""
-        text = memoryview(reply)[later.start : later.start + later.fingerprint.size]
-        shared = self.fingerprint.shared_prefix(later.fingerprint, text)
+    def __init__(self, kind: Kind, reply: bytes, start: int, end: int) -> None:
+        self.kind, self.start, self.size = kind, start, end - start
+        self._reply: bytes | None = reply
+        self._fingerprint: Fingerprint | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it holds without its reply."""
+        return 100 + memory_of_fingerprint(self.size)
+
+    @property
+    def held(self) -> int:
+        """Bytes of the reply that it holds on to."""
+        return 0 if self._reply is None else len(self._reply)
+
+    def let_go(self) -> None:
+        """Holds on to its reply no longer."""
+        self._fingerprint, self._reply = self._own_fingerprint(), None
+
+    def repeated_by(self, later: "GrowingSpan") -> int:
+        """How many bytes at the front of `later`, which holds its reply, this one has too."""
+        if self._reply is not None and later._reply is not None:
+            shared = _equal_front(self._text(), later._reply, later.start, later.start + later.size)
+            later._fingerprint = fingerprint(later._text(), self._own_fingerprint(), shared)
+        else:
+            shared = self._own_fingerprint().shared_prefix(later._own_fingerprint(), later._text())
         return shared - shared % _UNIT[self.kind]
+
+    def _text(self) -> memoryview:
+        assert self._reply is not None, "the span does not hold its reply any more"
+        return memoryview(self._reply)[self.start : self.start + self.size]
+
+    def _own_fingerprint(self) -> Fingerprint:
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self._text())
+        return self._fingerprint
 
 
 def growing_spans(reply: bytes) -> list[GrowingSpan]:
@@ -47,13 +77,30 @@ def growing_spans(reply: bytes) -> list[GrowingSpan]:
     spans: list[tuple[_Span, Kind]] = [(span, "base64") for span in strings]
     if (array := _longest_array(reply, gaps)) is not None:
         spans.append((array, "array"))
-    view = memoryview(reply)
-    return [GrowingSpan(kind, start, fingerprint(view[start:end])) for (start, end), kind in sorted(spans)]
+    return [GrowingSpan(kind, reply, start, end) for (start, end), kind in sorted(spans)]
 
 
-def first_of_each_kind(spans: Sequence[GrowingSpan]) -> dict[Kind, GrowingSpan]:
-    """What is remembered of several choices: a conversation goes on with one of them, mostly the first."""
-    return {span.kind: span for span in reversed(spans)}
+def remembered(spans: Sequence[GrowingSpan]) -> dict[Kind, GrowingSpan]:
+    """The first of each kind: a conversation goes on with one of several choices, mostly the first.
+
+    Only where they are long they still hold on to their reply.
+    """
+    first = {span.kind: span for span in reversed(spans)}
+    for span in first.values():
+        if span.size < _WORTH_HOLDING:
+            span.let_go()
+    return first
+
+
+def _equal_front(one: memoryview, other: bytes, start: int, end: int) -> int:
+    """The length of the longest common prefix of `one` and other[start:end]."""
+    size, at = min(len(one), end - start), 0
+    while at < size:
+        part = one[at : min(size, at + _COMPARED_AT_ONCE)]
+        if not other.startswith(part, start + at):  # copies nothing
+            return at + equal_front(bytes(part), other[start + at : start + at + len(part)])
+        at += len(part)
+    return size
 
 
 def _longest_array(reply: bytes, parts: Iterable[_Span]) -> _Span | None:
