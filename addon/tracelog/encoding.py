@@ -12,7 +12,7 @@ from typing import Any
 from turnstile.addon.tracelog.bases import Base, Bases
 from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
-from turnstile.addon.tracelog.growing_spans import GrowingSpan, growing_spans, remembered
+from turnstile.addon.tracelog.growing_spans import GrowingSpan, crc32_of, growing_spans, remembered
 from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, rebuild
 from turnstile.addon.tracelog.records import Arrival, Exchange, Splice, Summary
 
@@ -43,7 +43,8 @@ def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
     request_recipe.add_new(exchange.request, shared, len(exchange.request))
     growing = growing_spans(exchange.reply)
     reply_recipe = _reply_recipe(exchange.reply, growing, base)
-    body = packed(_details(exchange, request_recipe, reply_recipe))
+    checksums = [zlib.crc32(exchange.request), crc32_of(exchange.reply, growing)]
+    body = packed(_details(exchange, request_recipe, reply_recipe, checksums))
     envelope = _envelope(exchange, log_id, base)
     frame = pack_record(RecordType.EXCHANGE, envelope, body, base.dictionary if base else b"")
     return Encoded(
@@ -104,7 +105,7 @@ def numbered_id(log_id: str, number: int) -> str:
     return f"{log_id}-{number:06d}"
 
 
-def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, Any]:
+def _details(exchange: Exchange, request: Recipe, reply: Recipe, checksums: list[int]) -> dict[str, Any]:
     return {
         "request_headers": exchange.request_headers,
         "reply_headers": exchange.reply_headers,
@@ -113,7 +114,7 @@ def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, An
         "request": request.steps,
         "reply": reply.steps,
         "arrivals": _packed_arrivals(exchange.arrivals),
-        "checksums": [zlib.crc32(exchange.request), zlib.crc32(exchange.reply)],
+        "checksums": checksums,
         "new": b"".join([*request.new, *reply.new]),  # last, so that the dictionary is made of it
     }
 

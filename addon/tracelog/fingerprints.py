@@ -57,7 +57,9 @@ def fingerprint(body: bytes | memoryview, known: Fingerprint | None = None, same
     front = b"" if known is None else known.digests[: blocks * _DIGEST]
     whole = len(body) - len(body) % BLOCK
     view = memoryview(body)
-    digests = array("q", [hash(view[at : at + BLOCK]) for at in range(blocks * BLOCK, whole, BLOCK)])
+    # the hash of a view would begin with that of all the bytes it is a view of
+    hashes = [hash(bytes(view[at : at + BLOCK])) for at in range(blocks * BLOCK, whole, BLOCK)]
+    digests = array("q", hashes)
     return Fingerprint(len(body), front + digests.tobytes(), bytes(view[whole:]))
 
 
