@@ -52,6 +52,11 @@ def cut_long_values(reply: bytes) -> Cut:
     return _cut(reply, _sglang_spans(reply, fields))
 
 
+def cut_routed_experts(reply: bytes) -> Cut:
+    """Cuts the routed experts, wherever they stand, of a reply or of a chunk of a stream."""
+    return _cut(reply, _sglang_spans(reply, (_routed_experts,)))
+
+
 def cut_prompts_and_logprobs(reply: bytes) -> Cut:
     """Cuts the prompt ids wherever they stand, and OpenAI's logprobs in the layout of SGLang.
 
@@ -134,7 +139,7 @@ def _output_token_logprobs(reply: bytes, at: int) -> _Span | None:
 
 
 def _routed_experts(reply: bytes, at: int) -> _Span | None:
-    """The base64 of a choice, or of the reply in its `sglext`; a string with a backslash is none."""
+    """The base64 of a choice, or of the reply in its `sglext`; a string with an escaped quote is none."""
     key = b'"routed_experts":"'
     if (found := reply.find(key, at)) < 0:
         return None

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.chat import choice, compact, completion
-from turnstile.addon.backends.long_spans import cut_long_values, cut_prompts_and_logprobs, uncut
+from turnstile.addon.backends.long_spans import (
+    cut_long_values,
+    cut_prompts_and_logprobs,
+    cut_routed_experts,
+    uncut,
+)
 
 
 def test_the_long_values_of_every_choice_are_cut() -> None:
@@ -35,6 +40,15 @@ def test_routed_experts_are_cut_wherever_sglang_puts_them() -> None:
     assert [json.loads(cut.values[name]) for name in found] == [ROUTING[at:] for at in range(3)]
     assert len(cut.rest) < len(reply) - 3 * len(ROUTING)
     assert cut.put_back(compact(rest)) == reply
+
+
+def test_of_a_chunk_only_the_routed_experts_are_cut() -> None:
+    chunk = compact({"choices": [], "sglext": {"routed_experts": ROUTING, "input_ids": [1, 2]}})
+    cut = cut_routed_experts(chunk)
+    sglext = json.loads(cut.rest)["sglext"]
+    assert sglext["input_ids"] == [1, 2]
+    assert json.loads(cut.values[sglext["routed_experts"]]) == ROUTING
+    assert cut.put_back(cut.rest) == chunk
 
 
 @pytest.mark.parametrize("odd", [None, 7, [1], 'AA"', 'AA"BB', 'AA","x":"y', "\\", "", 'AA\\"', '\\"\\'])
