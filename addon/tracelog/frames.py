@@ -35,6 +35,7 @@ class RecordType(IntEnum):
     INDEX = 6
     WEIGHTS = 7
     GROUP = 8
+    NARROW_BLOB = 9
 
 
 class Head(NamedTuple):

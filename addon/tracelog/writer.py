@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from turnstile.addon.tracelog.bases import Bases
+from turnstile.addon.tracelog.blobs import blob_record
 from turnstile.addon.tracelog.encoding import encode_exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.frames import FORMAT_MAJOR, FORMAT_MINOR, MAGIC, RecordType, pack_record, packed
@@ -157,7 +158,7 @@ class LogWriter:
         for digest, raw in encoded.blobs.items():
             if digest not in self._index.blobs:
                 self._index.blobs[digest] = self._offset
-                frames.append(self._counted(pack_record(RecordType.BLOB, {"sha256": digest}, raw)))
+                frames.append(self._counted(blob_record(digest, raw)))
         self._index.add_exchange(record.group_id, self._offset)
         self._bases.add((record.group_id, record.rollout_id), encoded.as_base(self._offset), *encoded.repeats)
         frames.append(self._counted(encoded.frame))
