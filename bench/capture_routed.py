@@ -97,7 +97,7 @@ def _memory(way: _Way) -> Iterator[Figure]:
     first, last = way.peak_mib[0], way.peak_mib[-1]
     limit = MEMORY_MIB_AT_MOST if way.proxy.captures else None
     yield Figure(what=f"routed: peak memory, {way.name}", value=last, unit="MiB", at_most=limit)
-    what = f"routed: of that since the first round of {ROUNDS}, {way.name}"
+    what = f"routed: peak memory, {way.name}, beyond that of the first round"
     yield Figure(what=what, value=last - first, unit="MiB")
 
 

@@ -13,7 +13,7 @@ PER_ROLLOUT = 64
 MEMORY = 48 * 1024 * 1024
 """Bytes kept over all keys; the least recently used go first."""
 
-REPLIES = 96 * 1024 * 1024
+REPLIES = 80 * 1024 * 1024
 """Bytes of whole replies that may be held beside; the earliest are let go first."""
 
 MAX_DEPTH = 512

@@ -59,6 +59,14 @@ def test_routing_costs_a_byte_an_expert_once(tmp_path: Path) -> None:
     assert {kind for kind, _, _ in records(path)} >= {RecordType.NARROW_BLOB}
 
 
+def test_routing_is_found_in_a_log_without_index(tmp_path: Path) -> None:
+    made = routed_turns(1, TURNS)
+    writer = LogWriter(tmp_path, program="test")
+    writer.write(made)
+    check(Path(writer.position.path), made)
+    writer.close()
+
+
 @pytest.mark.parametrize(("experts", "a_byte"), [(2**8, 1), (2**16, 2), (2**20, 4)])
 def test_routing_is_stored_in_the_smallest_integers_that_hold_it(
     tmp_path: Path, experts: int, a_byte: int

@@ -154,6 +154,15 @@ def test_record_that_says_something_else_is_corrupt_and_no_crash(tmp_path: Path,
             assert len(list(log.summaries())) == 3
 
 
+def test_blob_that_cannot_be_widened_is_corrupt_and_no_crash(tmp_path: Path) -> None:
+    path, _ = written(tmp_path, ROLLOUT, closed=False)
+    end = path.stat().st_size
+    envelope = {"sha256": bytes(32), "item_sizes": [4, 3]}
+    path.write_bytes(path.read_bytes() + pack_record(RecordType.NARROW_BLOB, envelope, b"12345"))
+    with open_log(path) as log, pytest.raises(LogCorruptError, match=f"offset {end}: .*cannot be widened"):
+        log.check()
+
+
 @pytest.mark.parametrize("base", [-1, 0, 10**9, "x"])
 def test_record_that_rests_on_nothing_is_corrupt_and_no_crash(tmp_path: Path, base: object) -> None:
     path, _ = written(tmp_path, ROLLOUT, closed=False)
