@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turnstile.cli.errors import ExchangesLeftOut, InputInvalid
+from turnstile.cli.output_file import refuse_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,24 +134,11 @@ def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...], inputs: Seq
     if output.suffix == ".tslog":
         raise click.UsageError(f"{output} has the name of a trace log; name another file to write")
     for path in (output, findings_path(output)):
-        _refuse_file(path, inputs)
+        refuse_file(path, inputs)
     if groups and not replay.groups:
         raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs; nothing is written")
     for group in sorted({*groups} - {*replay.groups}):
         click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
-
-
-def _refuse_file(path: Path, inputs: Sequence[Path]) -> None:
-    """Refuses to write a file in the place of what is none, or of an input."""
-    if path.is_dir():
-        raise click.UsageError(f"{path} is a directory; name the file to write")
-    target = path.resolve() if path.is_symlink() else path
-    if not target.parent.is_dir():
-        raise click.UsageError(f"there is no directory {target.parent} to write {target.name} into")
-    if path.exists() and not path.is_file():
-        raise click.UsageError(f"{path} is no regular file; name another file to write")
-    if path.exists() and any(path.samefile(log) for log in inputs):
-        raise click.UsageError(f"{path} is one of the files to read; name another file to write")
 
 
 @contextmanager

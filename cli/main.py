@@ -25,6 +25,7 @@ COMMANDS = {
     "compile": Entry("turnstile.cli.compile:command", "Turn trace logs into training sequences."),
     "show": Entry("turnstile.cli.show:command", "List the exchanges in a log."),
     "verify": Entry("turnstile.cli.verify:command", "Check every invariant of logs and of compiled files."),
+    "report": Entry("turnstile.cli.report:command", "Make one page of sequences, to debug rollouts by."),
     "replay": Entry("turnstile.cli.replay:command", "Serve a log as a stand-in for the backend."),
     "proxy": Entry("turnstile.cli.proxy:command", "Capture as mitmdump with the addon does, for less."),
     "doctor": Entry("turnstile.cli.doctor:command", "Ask a server for what capture needs."),

@@ -29,8 +29,8 @@ def write_compilation(
     """Compiles into `output` and its findings file. Raises OSError when they cannot be written."""
     summary = Summary(groups=len(replay.groups))
     with (
-        _whole_or_not_at_all(output) as sequences_file,
-        _whole_or_not_at_all(findings_path(output)) as findings_file,
+        whole_or_not_at_all(output) as sequences_file,
+        whole_or_not_at_all(findings_path(output)) as findings_file,
         format_.open_writer(sequences_file) as sequences,
         findings_file.open("wb") as findings,
     ):
@@ -52,7 +52,7 @@ def _write_findings(file: BinaryIO, findings: list[Finding], summary: Summary) -
 
 
 @contextmanager
-def _whole_or_not_at_all(path: Path) -> Iterator[Path]:
+def whole_or_not_at_all(path: Path) -> Iterator[Path]:
     """A path to write to; what is there takes the place of `path` unless an error ends the context.
 
     A symbolic link stays one: it is what it points to that is written.
