@@ -41,13 +41,15 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
         InvariantBroken,
         ModelUnreadable,
         SequenceFileError,
+        TokenizerNotInstalled,
+        TokenizerUnreadable,
     )
 
     if isinstance(error, InvariantBroken):
         return CheckFailed(_one_line(str(error)))
-    if isinstance(error, FormatNotInstalled):
+    if isinstance(error, FormatNotInstalled | TokenizerNotInstalled):
         return click.UsageError(str(error))
-    if isinstance(error, TraceLogError | SequenceFileError | ModelUnreadable):
+    if isinstance(error, TraceLogError | SequenceFileError | ModelUnreadable | TokenizerUnreadable):
         return InputInvalid(_one_line(str(error)))
     # A closed pipe (`turnstile show LOG | head`) is no error: click ends the command quietly.
     if isinstance(error, OSError) and error.errno != errno.EPIPE:

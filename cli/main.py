@@ -24,6 +24,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "compile": Entry("turnstile.cli.compile:command", "Turn trace logs into training sequences."),
     "show": Entry("turnstile.cli.show:command", "List the exchanges in a log."),
+    "explain": Entry("turnstile.cli.explain:command", "Say why turns did not go on an earlier sequence."),
     "verify": Entry("turnstile.cli.verify:command", "Check every invariant of logs and of compiled files."),
     "replay": Entry("turnstile.cli.replay:command", "Serve a log as a stand-in for the backend."),
     "demo": Entry("turnstile.cli.demo:command", "Run the whole way on this machine, without a GPU."),

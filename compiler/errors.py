@@ -5,6 +5,8 @@ CompileError
 ├── UnknownFormat        there is no such output format
 ├── FormatNotInstalled   a library that a format needs is not installed
 ├── ModelUnreadable      a folder that was named as a model's is none
+├── TokenizerNotInstalled  the library that reads tokenizers is not installed
+├── TokenizerUnreadable  a folder that was named as a tokenizer's is none
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -27,6 +29,14 @@ class FormatNotInstalled(CompileError):
 
 class ModelUnreadable(CompileError):
     """There is no readable config.json in the folder that was named."""
+
+
+class TokenizerNotInstalled(CompileError):
+    """The tokenizers package is not installed; the message says how to install it."""
+
+
+class TokenizerUnreadable(CompileError):
+    """There is no readable tokenizer.json in the folder that was named."""
 
 
 class SequenceFileError(CompileError):

@@ -6,13 +6,14 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.rewards import GroupRewards
@@ -36,6 +37,8 @@ class CompiledGroup:
     findings: list[Finding]
     exchanges: int
     turns: int
+    merged: Sequence[OpenSequence] = ()  # what the sequences are made of, in the same order
+    explanations: Sequence[Explanation] = ()  # why each of them was started
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +87,6 @@ def _compiled(
     findings += options.selection.findings(merger.sequences)
     sequences = training_sequences(merger.sequences, explanations, options.selection)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    return CompiledGroup(group_id, rewarded, findings, exchanges, turns)
+    return CompiledGroup(
+        group_id, rewarded, findings, exchanges, turns, merged=merger.sequences, explanations=explanations
+    )

@@ -29,7 +29,7 @@ THIRD_PARTIES = {
     "turnstile_addon": set(),
     "turnstile.cli": {"click", "openai", "rich"},
     "turnstile": {"openai"},
-    "turnstile.compiler": {"msgpack", "numpy", "orjson", "pyarrow", "zstandard"},
+    "turnstile.compiler": {"msgpack", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard"},
     CAPTURE: {"brotli", "mitmproxy", "orjson", "zstandard"},
     BACKENDS: {"orjson"},
     TRACELOG: {"msgpack", "zstandard"},
