@@ -23,7 +23,7 @@ def prompt_ids_of(
     """The prompt ids [P] of a choice, all below `limit`; None with the reason where they are not known."""
 
     def parsed(found: Any) -> Ids:
-        return prompts.ids(found) if isinstance(found, PromptText) else _listed(found)
+        return prompts.ids(found.array) if isinstance(found, PromptText) else _listed(found)
 
     ids_T, findings = _agreed(reading.prompt_ids, parsed, limit, "prompt", place)
     if ids_T is not None and not len(ids_T):

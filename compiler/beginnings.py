@@ -7,6 +7,7 @@ longest unused are forgotten.
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 KEPT_BYTES = 64 * 1024 * 1024
 
@@ -18,10 +19,21 @@ type _Mark = tuple[int, bytes]  # number of a block, its last bytes
 
 @dataclass(frozen=True, slots=True)
 class Kept[Value]:
-    """A text and what it says."""
+    """A text and what it says. It is the first `size` bytes of `source`, so that it needs no copy of them."""
 
-    text: bytes
+    source: bytes
+    size: int
     value: Value
+
+    @property
+    def text(self) -> memoryview:
+        """The bytes that count."""
+        return memoryview(self.source)[: self.size]
+
+    @property
+    def blocks(self) -> int:
+        """How many whole ones it has."""
+        return self.size // _BLOCK
 
 
 @dataclass(slots=True, eq=False)
@@ -44,13 +56,13 @@ class Beginnings[Value]:
         """Remembers a text; it takes the place of one that it begins with."""
         line, known_blocks = _Line(kept), 0
         if instead_of is not None and id(instead_of) in self._lines:
-            line, known_blocks = self._taken_out(instead_of), _blocks(instead_of)
+            line, known_blocks = self._taken_out(instead_of), instead_of.blocks
             line.kept = kept
         self._lines[id(kept)] = line
-        self._free_bytes -= len(kept.text)
-        self._by_end.setdefault(_end(kept), {})[id(kept)] = kept
-        for number in range(known_blocks + 1, _blocks(kept) + 1):
-            self._by_block[_mark(kept.text, number)] = line
+        self._free_bytes -= len(kept.source)
+        self._by_end.setdefault(_mark(kept.source, kept.blocks), {})[id(kept)] = kept
+        for number in range(known_blocks + 1, kept.blocks + 1):
+            self._by_block[_mark(kept.source, number)] = line
         while self._free_bytes < 0 and len(self._lines) > 1:
             self._forget(next(iter(self._lines.values())))
 
@@ -58,9 +70,9 @@ class Beginnings[Value]:
         """The longest with which `text` begins, with one of these bytes behind it (b"" is the end)."""
         for number in range(len(text) // _BLOCK, -1, -1):
             if (ended := self._by_end.get(_mark(text, number))) is not None:
-                found = [kept for kept in ended.values() if _begins(text, kept.text, followed_by)]
+                found = [kept for kept in ended.values() if _begins(text, kept, followed_by)]
                 if found:
-                    return max(found, key=lambda kept: len(kept.text))
+                    return max(found, key=attrgetter("size"))
         return None
 
     def most_alike(self, text: bytes) -> Kept[Value] | None:
@@ -71,27 +83,18 @@ class Beginnings[Value]:
         return None
 
     def _taken_out(self, kept: Kept[Value]) -> _Line[Value]:
-        self._free_bytes += len(kept.text)
-        ended = self._by_end[_end(kept)]
+        self._free_bytes += len(kept.source)
+        ended = self._by_end[end := _mark(kept.source, kept.blocks)]
         del ended[id(kept)]
         if not ended:
-            del self._by_end[_end(kept)]
+            del self._by_end[end]
         return self._lines.pop(id(kept))
 
     def _forget(self, line: _Line[Value]) -> None:
         self._taken_out(line.kept)
-        for number in range(1, _blocks(line.kept) + 1):
-            if self._by_block.get(mark := _mark(line.kept.text, number)) is line:
+        for number in range(1, line.kept.blocks + 1):
+            if self._by_block.get(mark := _mark(line.kept.source, number)) is line:
                 del self._by_block[mark]
-
-
-def _blocks(kept: Kept[object]) -> int:
-    """How many whole ones it has."""
-    return len(kept.text) // _BLOCK
-
-
-def _end(kept: Kept[object]) -> _Mark:
-    return _mark(kept.text, _blocks(kept))
 
 
 def _mark(text: bytes, number: int) -> _Mark:
@@ -100,10 +103,11 @@ def _mark(text: bytes, number: int) -> _Mark:
     return number, text[end - _MARK : end] if number else b""
 
 
-def _begins(text: bytes, beginning: bytes, followed_by: tuple[bytes, ...]) -> bool:
-    end = len(beginning)
+def _begins(text: bytes, kept: Kept[object], followed_by: tuple[bytes, ...]) -> bool:
+    end = kept.size
+    last = slice(max(0, end - _MARK), end)
     return (
         text[end : end + 1] in followed_by
-        and text[max(0, end - _MARK) : end] == beginning[-_MARK:]  # far cheaper than the whole
-        and text.startswith(beginning)
+        and text[last] == kept.source[last]  # far cheaper than the whole
+        and text.startswith(kept.text)
     )

@@ -102,7 +102,8 @@ class Causes:
 
 def _prompt_key(turn: Turn) -> tuple[int, int]:
     """Tells nearly all prompts apart at the cost of one pass."""
-    return len(turn.prompt_ids), int(turn.prompt_ids.sum(dtype=np.int64))
+    ids_T = turn.prompt_ids.view(np.uint32)  # of which the sum may run over: none has to be widened for it
+    return len(ids_T), int(ids_T.sum(dtype=np.uint32))
 
 
 def _begins_with(turn: Turn, earlier: Turn) -> bool:

@@ -5,7 +5,7 @@ is known to be missing though nothing was lost. The kinds are listed in the READ
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
 
@@ -27,8 +27,7 @@ class Finding:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a finding is made; makes findings about itself."""
 
     exchange_id: str

@@ -30,6 +30,8 @@ def logprobs_of(
         message = f"{count} sampled ids, {', '.join(wrong_size)}; nothing tells which of them belong together"
         return None, [place.error("logprob_count_mismatch", message)]
     (first, values), *others = given.items()
+    if _are_logprobs(values) and all(other_values == values for _, other_values in others):
+        return np.array(values, np.float64), []
     logprobs_T = _as_array(values)
     for other, other_values in others:
         if other_values != values:
@@ -44,10 +46,14 @@ def logprobs_of(
     return (None if unknown.all() else logprobs_T), [finding]
 
 
+def _are_logprobs(values: Sequence[Any]) -> bool:
+    """Whether each of them is one; a single NaN or infinity makes the sum one."""
+    return set(map(type, values)) == {float} and max(values) <= 0 and math.isfinite(sum(values))
+
+
 def _as_array(values: Sequence[Any]) -> Logprobs:
     """The values [O], NaN for each that is no logprob."""
-    are_floats = set(map(type, values)) == {float}
-    logprobs_T = np.array(values if are_floats else [_as_float(value) for value in values], np.float64)
+    logprobs_T = np.array([_as_float(value) for value in values], np.float64)
     logprobs_T[~((logprobs_T <= 0) & (logprobs_T > -np.inf))] = np.nan
     return logprobs_T
 

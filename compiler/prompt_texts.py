@@ -7,14 +7,14 @@ bytes before it spell the same numbers in both. Arrays that extend each other li
 the turns of a rollout take the memory of the longest.
 """
 
-import json
-from array import array
+from array import array as array_of_ints
 from dataclasses import dataclass
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from turnstile.addon.backends.exact_json import loads
 from turnstile.compiler.beginnings import Beginnings, Kept
 from turnstile.compiler.token_ids import TokenIdsError, ids_from_list
 
@@ -44,36 +44,38 @@ class PromptTexts:
     def __init__(self) -> None:
         self._kept = Beginnings[_Ids]()
 
-    def ids(self, text: bytes) -> NDArray[np.int32]:
-        """The ids in `text`, the inside of a JSON array of integers (no brackets).
+    def ids(self, array: bytes) -> NDArray[np.int32]:
+        """The ids in the JSON `array`.
 
-        Raises TokenIdsError when it is none, or an id has more than 31 bits.
+        Raises TokenIdsError when it is none of integers, or an id has more than 31 bits.
         """
-        whole = self._kept.whole_in(text, followed_by=(b",", b""))
-        if whole is not None:
-            ids = _with_more(whole, text)
-        elif (part := self._kept.most_alike(text)) is not None:
-            ids = _branched(part, text)
-        else:
-            ids = _of_array(_plain_ids(text))
-        if ids.count:
-            self._kept.keep(Kept(text, ids), instead_of=whole)
+        whole = self._kept.whole_in(array, followed_by=(b",", b"]"))
+        try:
+            if whole is not None:
+                ids = _with_more(whole, array)
+            elif (part := self._kept.most_alike(array)) is not None:
+                ids = _branched(part, array)
+            else:
+                ids = _of_array(_some_ids(array))
+        except ValueError:
+            return _checked_ids(array)
+        self._kept.keep(Kept(array, len(array) - 1, ids), instead_of=whole)  # without the bracket at its end
         return ids.view()
 
 
-def _with_more(whole: Kept[_Ids], text: bytes) -> _Ids:
-    """The ids of `text`, which is that of `whole`, or goes on after it with a comma."""
-    if len(text) == len(whole.text):
+def _with_more(whole: Kept[_Ids], array: bytes) -> _Ids:
+    """The ids of `array`, which is that of `whole`, or goes on after it with a comma."""
+    end = whole.size
+    if len(array) == end + 1:
         return whole.value
-    more = text[len(whole.text) + 1 :]
-    return _appended(whole.value.buffer, whole.value.count, _plain_ids(more, following=True))
+    return _appended(whole.value.buffer, whole.value.count, _some_ids(b"[" + array[end + 1 :]))
 
 
-def _branched(part: Kept[_Ids], text: bytes) -> _Ids:
-    """The ids of `text`, which has a beginning in common with `part`."""
-    comma = text.rfind(b",", 0, _shared_bytes(part.text, text))
-    count = _commas(text[: comma + 1])
-    return _appended(part.value.buffer, count, _plain_ids(text[comma + 1 :], following=count > 0))
+def _branched(part: Kept[_Ids], array: bytes) -> _Ids:
+    """The ids of `array`, which has a beginning in common with `part`."""
+    comma = array.rfind(b",", 0, _shared_bytes(part.text, array))
+    start = max(comma, 0)  # where they share no id the bracket
+    return _appended(part.value.buffer, _commas(array[: start + 1]), _some_ids(b"[" + array[start + 1 :]))
 
 
 def _appended(buffer: _Buffer, count: int, more: NDArray[np.int32]) -> _Ids:
@@ -92,7 +94,7 @@ def _of_array(ids_T: NDArray[np.int32]) -> _Ids:
     return _Ids(_Buffer(ids_T, len(ids_T)), len(ids_T))
 
 
-def _shared_bytes(left: bytes, right: bytes) -> int:
+def _shared_bytes(left: memoryview, right: bytes) -> int:
     size = min(len(left), len(right))
     differs = np.frombuffer(left, np.uint8, size) != np.frombuffer(right, np.uint8, size)
     first = int(differs.argmax()) if size else 0
@@ -103,15 +105,23 @@ def _commas(text: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(","))) if text else 0
 
 
-def _plain_ids(text: bytes, following: bool = False) -> NDArray[np.int32]:
-    """The ids in `text`; after a comma (`following`) there must be one."""
-    array_text = b"[%b]" % text
+def _some_ids(array: bytes) -> NDArray[np.int32]:
+    """The ids in `array`. Raises ValueError where it is none of ids, or holds none."""
+    if b"e" in array:  # of true and false, which array() takes for 1 and 0
+        raise ValueError("not only integers")
     try:
-        values = orjson.loads(array_text)
-        if following and not values:
-            raise TokenIdsError("token_type", "the prompt ids end with a comma, expected an id")
-        return np.frombuffer(array("i", values), np.int32)
-    except orjson.JSONDecodeError as error:
+        values = array_of_ints("i", orjson.loads(array))
+    except (TypeError, OverflowError) as error:
+        raise ValueError("not only ids") from error
+    if not values:
+        raise ValueError("no ids")
+    return np.frombuffer(values, np.int32)
+
+
+def _checked_ids(array: bytes) -> NDArray[np.int32]:
+    """The ids in `array`, or what is wrong with it."""
+    try:
+        values = loads(array).value
+    except ValueError as error:
         raise TokenIdsError("token_type", "the prompt ids are no JSON array of integers") from error
-    except (TypeError, OverflowError):
-        return ids_from_list(json.loads(array_text))  # which says what is wrong; orjson makes floats of 2**64
+    return ids_from_list(values)

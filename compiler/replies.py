@@ -17,11 +17,12 @@ CHAT_PATH = "/v1/chat/completions"
 
 def choices_of(exchange: Exchange, place: Place) -> tuple[list[ChoiceReading], list[Finding]]:
     """What each choice of the reply says; without a whole and readable reply none, and why."""
-    if finding := _nothing_to_read(exchange, place):
+    is_stream = _is_stream(exchange)
+    if finding := _nothing_to_read(exchange, is_stream, place):
         return [], [finding]
     try:
         content = exchange.reply_content()
-        if _is_stream(exchange):
+        if is_stream:
             return _choices_of_stream(read_chat_stream(content), exchange, place)
         return read_chat(content), []
     except (UndecodableReply, ValueError) as error:
@@ -35,7 +36,7 @@ def was_delivered(exchange: Exchange) -> bool:
     return exchange.delivered and exchange.outcome in ("complete", "backend_failed")
 
 
-def _nothing_to_read(exchange: Exchange, place: Place) -> Finding | None:
+def _nothing_to_read(exchange: Exchange, is_stream: bool, place: Place) -> Finding | None:
     """Why no reply of the model can be expected here."""
     if exchange.outcome == "refused":
         because = exchange.error or "no reason was recorded"
@@ -46,7 +47,7 @@ def _nothing_to_read(exchange: Exchange, place: Place) -> Finding | None:
         return place.error("not_compiled", f"{exchange.path} is recorded, but only {CHAT_PATH} is compiled")
     if exchange.status != 200:
         return _broken_off(exchange, place) or place.error("upstream_error", _failure(exchange))
-    if _is_stream(exchange):
+    if is_stream:
         return None
     if exchange.outcome == "backend_failed" or not exchange.reply:
         return _broken_off(exchange, place) or place.error("undecodable", "the reply is empty")

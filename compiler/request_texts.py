@@ -12,7 +12,7 @@ from typing import Any
 
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.exact_json import loads
-from turnstile.addon.backends.json_edit import BYTE_FOR_BYTE, parse_object
+from turnstile.addon.backends.json_edit import parse_object
 from turnstile.compiler.beginnings import Beginnings, Kept
 from turnstile.compiler.wording import Conversation
 
@@ -58,34 +58,28 @@ class RequestTexts:
 
 def _continued(known: Kept[_Known], body: bytes) -> Kept[_Known] | None:
     """The request in `body`, which begins with the text of `known`; None where that is not the easy case."""
-    rest, before = body[len(known.text) :], known.value
+    before = known.value
     try:
-        messages, end, close = _more_messages(rest)
-        tail, fields = rest[close:], before.request.fields
+        messages, end, tail = _more_messages(body[known.size :])
+        fields = before.request.fields
         if tail != before.tail:
             if b'"messages"' in tail:  # perhaps a second member of that name, which would count
                 return None
-            fields = _value(known.text[: before.inside] + tail)
+            fields = _value(body[: before.inside] + tail)
             del fields["messages"]
     except (ValueError, RecursionError):
         return None  # what is wrong with it is for the whole reading to say
     conversation = before.request.conversation.extended(messages)
-    return Kept(known.text + rest[:end], _Known(before.inside, tail, ReadRequest(fields, conversation)))
+    request = ReadRequest(fields, conversation)
+    return Kept(body, known.size + end, _Known(before.inside, tail, request))
 
 
-def _more_messages(rest: bytes) -> tuple[list[Any], int, int]:
-    """The elements of an array after one of them, where the last of them ends, and where the array closes."""
-    text = rest.decode(BYTE_FOR_BYTE)
-    messages, end = [], 0
-    at = _behind_space(text, 0)
-    while text.startswith(",", at):
-        start = _behind_space(text, at + 1)
-        end = _decode(text, start)[1]
-        messages.append(_value(rest[start:end]))
-        at = _behind_space(text, end)
-    if not text.startswith("]", at):
-        raise ValueError(f"expected the end of the messages at {at}")
-    return messages, end, at
+def _more_messages(rest: bytes) -> tuple[list[Any], int, bytes]:
+    """The elements of an array after one of them, where the last of them ends, what is there from `]` on."""
+    text = "[0" + rest.decode()  # as if they followed a zero
+    messages, end = _decode(text)
+    close = len(text[2 : end - 1].encode())
+    return messages[1:], len(rest[:close].rstrip(_SPACES)), rest[close:]
 
 
 def _read_whole(body: bytes) -> tuple[ReadRequest, Kept[_Known] | None]:
@@ -104,15 +98,9 @@ def _read_whole(body: bytes) -> tuple[ReadRequest, Kept[_Known] | None]:
         return request, None
     close = places[0].value_end - 1
     known = _Known(places[0].value_start + 1, body[close:], request)
-    return request, Kept(body[:close].rstrip(_SPACES), known)
+    return request, Kept(body, len(body[:close].rstrip(_SPACES)), known)
 
 
 def _value(text: bytes) -> Any:
     text.decode()  # the standard library would let surrogates in UTF-8 pass
     return loads(text).value
-
-
-def _behind_space(text: str, at: int) -> int:
-    while text.startswith((" ", "\t", "\n", "\r"), at):
-        at += 1
-    return at

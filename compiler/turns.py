@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.facts import vocab_size_in
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
@@ -90,16 +88,15 @@ def _turns_of(
     sampling, more = sampling_of(request.fields, place)
     findings += more
     version_read = versions_read[0] if len(versions_read) == 1 else None
-    facts = BackendFacts.from_record(exchange.backend) if exchange.backend else None
-    common = _Common(exchange, place, request.conversation.digest, sampling, facts, version_read)
+    common = _Common(exchange, place, request.conversation.digest, sampling, version_read)
     turns, rows, asked = list[Turn](), dict[int, RoutedRows](), Asked.by(request.fields)
     for reading in readings:
         turn, more = _turn_of(reading, common, texts.prompts)
         findings += more
         if turn is not None:
-            told = routing.read(reading, asked, turn, facts)
+            told = routing.read(reading, asked, turn, exchange.backend)
             findings += told.findings
-            turns += [] if told.contradicts else [replace(turn, flags=turn.flags + told.flags)]
+            turns += [] if told.contradicts else [_flagged(turn, told.flags)]
             if told.rows is not None:
                 rows[turn.choice] = told.rows
     conflicts = prompt_conflicts(turns, place)
@@ -112,6 +109,10 @@ def _turns_of(
     return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers, rows)
 
 
+def _flagged(turn: Turn, flags: tuple[str, ...]) -> Turn:
+    return replace(turn, flags=turn.flags + flags) if flags else turn
+
+
 @dataclass(frozen=True, slots=True)
 class _Common:
     """What all choices of an exchange share."""
@@ -120,13 +121,12 @@ class _Common:
     place: Place
     request_digest: bytes
     sampling: Mapping[str, Any]
-    facts: BackendFacts | None  # what is known of the backend
     version_read: str | None  # what was read before and after it, where that is the same
 
     @property
     def id_limit(self) -> int:
         """Every token id is below it."""
-        return (self.facts.vocab_size if self.facts else None) or INT32_LIMIT
+        return vocab_size_in(self.exchange.backend or {}) or INT32_LIMIT
 
 
 def _turn_of(
@@ -163,13 +163,14 @@ def _with_logprobs(
     logprobs, findings = logprobs_of(reading.logprobs, len(sampled_ids), place)
     if logprobs is None:
         return None, findings
+    is_partial = bool(findings)
     spans, more = weight_spans_of(reading.weight_versions, reading.weight_spans, len(sampled_ids), place)
     findings += more
     flags = []
     if reading.finish_reason == "abort":
         flags.append("aborted")
         findings.append(place.warning("aborted", f"the backend gave up after {len(sampled_ids)} sampled ids"))
-    if np.isnan(logprobs).any():
+    if is_partial:
         flags.append("logprobs_partial")
     if not was_delivered(common.exchange):
         flags.append("undelivered")

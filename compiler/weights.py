@@ -24,8 +24,8 @@ def weight_spans_of(
     Both mappings are by the place in the reply, as in ChoiceReading.
     """
     told = {source: found for source, found in spans.items() if found != []}
-    fault = next(filter(None, (_fault(source, found, count) for source, found in told.items())), "")
-    fault = fault or _conflict(versions, told)
+    faults = [fault for source, found in told.items() if (fault := _fault(source, found, count))]
+    fault = faults[0] if faults else _conflict(versions, told)
     if fault:
         message = f"{fault}; the weight version of the turn is unknown"
         return (), [place.warning("weight_versions_invalid", message)]

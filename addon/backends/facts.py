@@ -79,9 +79,8 @@ class BackendFacts:
 
     @property
     def vocab_size(self) -> int | None:
-        """Rows of the embedding, so that a valid token id is below it."""
-        size = (self.model_config or {}).get("vocab_size")
-        return size if isinstance(size, int) else None
+        """As `vocab_size_in`."""
+        return vocab_size_in({"model_config": self.model_config})
 
     @property
     def routed_experts_on(self) -> bool:
@@ -118,6 +117,12 @@ class BackendFacts:
     def _named(self, key: str) -> str | None:
         name = self.model_info.get(key, self.server_info.get(key))
         return name if isinstance(name, str) and name else None
+
+
+def vocab_size_in(record: Mapping[str, Any]) -> int | None:
+    """Rows of the embedding, so that a valid token id is below it, in what `as_record` wrote."""
+    size = (record.get("model_config") or {}).get("vocab_size")
+    return size if isinstance(size, int) else None
 
 
 def at_least(facts: BackendFacts, *version: int) -> bool:

@@ -38,7 +38,8 @@ class Cut:
 
 def cut_long_values(reply: bytes) -> Cut:
     """Cuts the prompt ids and both forms of logprobs, where a reply is laid out as SGLang does it."""
-    return _cut(reply, _sglang_spans(reply, (_logprobs, _prompt_ids, _output_token_logprobs)))
+    cut = _cut(uncut(reply), _sglang_spans(reply, (_logprobs, _prompt_ids, _output_token_logprobs)))
+    return cut if _is_told_apart(cut) else uncut(reply)
 
 
 def cut_prompts_and_logprobs(reply: bytes) -> Cut:
@@ -46,11 +47,11 @@ def cut_prompts_and_logprobs(reply: bytes) -> Cut:
 
     Prompt ids are arrays (`prompt_token_ids`, sglext's `input_ids`), logprobs objects with a `content`.
     """
-    spans = [*_sglang_spans(reply, (_logprobs, _prompt_ids))]
+    cut = _cut(uncut(reply), _sglang_spans(reply, (_logprobs, _prompt_ids)))
     for key in (b'"prompt_token_ids"', b'"input_ids"'):
-        gaps = zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(reply)], strict=True)
-        spans = sorted([*spans, *(span for start, end in gaps for span in _arrays(reply, key, start, end))])
-    return _cut(reply, spans)
+        if key in cut.rest:  # of what is left, next to nothing in the usual layout
+            cut = _cut(cut, _arrays(cut.rest, key))
+    return cut if _is_told_apart(cut) else uncut(reply)
 
 
 def uncut(reply: bytes) -> Cut:
@@ -58,27 +59,33 @@ def uncut(reply: bytes) -> Cut:
     return Cut(reply, {})
 
 
-def _cut(reply: bytes, spans: Iterable[_Span]) -> Cut:
-    values: dict[str, bytes] = {}
+def _cut(before: Cut, spans: Iterable[_Span]) -> Cut:
+    """With these spans of its rest cut out as well."""
+    rest, values = before.rest, dict(before.values)
     parts, at = [], 0
     for start, end in spans:
-        parts += [reply[at:start], _PLACEHOLDER % len(values)]
-        values[f"\0cut{len(values)}"] = reply[start:end]
+        parts += [rest[at:start], _PLACEHOLDER % len(values)]
+        values[f"\0cut{len(values)}"] = rest[start:end]
         at = end
-    rest = b"".join([*parts, reply[at:]])
-    # A model may write what looks like a placeholder. Then nothing is cut.
-    return Cut(rest, values) if rest.count(b'"\\u0000cut') == len(values) else uncut(reply)
+    return Cut(b"".join([*parts, rest[at:]]), values)
 
 
-def _arrays(reply: bytes, quoted_key: bytes, at: int, stop: int) -> Iterator[_Span]:
-    """From `at` to `stop`, the arrays without strings or arrays in them that are values of the key."""
-    while (found := reply.find(quoted_key, at, stop)) >= 0:
+def _is_told_apart(cut: Cut) -> bool:
+    """Whether the model wrote nothing that looks like a placeholder; where it did, nothing may be cut."""
+    return cut.rest.count(b'"\\u0000cut') == len(cut.values)
+
+
+def _arrays(reply: bytes, quoted_key: bytes) -> Iterator[_Span]:
+    """The arrays without strings or arrays in them that are values of the key."""
+    at = 0
+    while (found := reply.find(quoted_key, at)) >= 0:
         at = found + len(quoted_key)
         colon = _behind_space(reply, at)
         start = _behind_space(reply, colon + 1)
         is_key = reply[found - 1 : found] != b"\\" and reply[colon : colon + 1] == b":"
-        if is_key and reply[start : start + 1] == b"[" and (end := reply.find(b"]", start, stop)) >= 0:
-            yield start, end + 1
+        if is_key and reply[start : start + 1] == b"[" and (end := reply.find(b"]", start)) >= 0:
+            if reply.find(b'"', start, end) < 0:  # else it may hold what was cut before
+                yield start, end + 1
             at = end + 1
 
 

@@ -47,16 +47,15 @@ SAMPLING_PARAMETERS = (
 )
 """Fields of a request that bear on what is sampled."""
 
-_PLAIN = b"0123456789,"
 
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """An array of token ids as the JSON that was found: b"[151644,872,198]".
 
-class PromptText(bytes):
-    """Token ids as the text between an array's brackets, without spaces: b"151644,872,198".
-
-    Digits and commas only, never empty. Whether they alternate, as JSON wants it, shows when it is parsed.
+    Without strings or arrays in it. Whether it holds ids, and only ids, shows when it is parsed.
     """
 
-    __slots__ = ()
+    array: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +152,8 @@ def _reading(choice: Choice, cut: Mapping[str, bytes]) -> ChoiceReading:
 
 
 def _prompt(ids: Any, cut: Mapping[str, bytes]) -> Any:
-    """Ids that were cut out stay text where they are plain; anything else is given as it was found."""
-    if not isinstance(ids, str) or ids not in cut:
-        return ids
-    text = cut[ids][1:-1]
-    text = text.replace(b", ", b",") if b" " in text else text
-    return PromptText(text) if text and not text.translate(None, _PLAIN) else _loads(cut[ids])
+    """An array that was cut out stays text; anything else is given as it was found."""
+    return PromptText(cut[ids]) if isinstance(ids, str) and ids in cut else ids
 
 
 def _logprobs(choice: Choice, cut: Mapping[str, bytes]) -> dict[str, list[Any]]:

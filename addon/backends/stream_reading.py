@@ -42,10 +42,7 @@ def read_chat_stream(reply: bytes) -> StreamReading:
         if event.data and event.event in CHUNKS:
             chunk, long_values = _parsed(event.data, number)
             told.add(chunk, long_values, is_error=event.event == ERROR)
-    try:
-        return StreamReading(tuple(told.readings()), done_seen, told.error)
-    except ValueError as error:
-        raise UndecodableReply(f"the prompt ids of the stream are no JSON: {error}") from error
+    return StreamReading(tuple(told.readings()), done_seen, told.error)
 
 
 @dataclass(slots=True)

@@ -6,9 +6,8 @@ a reader never allocates for a record more than a sound head says. See FORMAT.md
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgpack
 import zstandard
@@ -37,8 +36,7 @@ class RecordType(IntEnum):
     WEIGHTS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The fixed part in front of a record; all sizes in bytes."""
 
     type: int
@@ -70,18 +68,33 @@ def pack_record(kind: RecordType, envelope: Any, body: bytes, dictionary: bytes 
     return b"".join((head, zlib.crc32(head).to_bytes(4, "little"), front, stored))
 
 
-def unpack_body(head: Head, stored: bytes, dictionary: bytes = b"") -> bytes:
-    """The body of a record; raises ValueError where it does not decompress to what the head claims."""
-    if not head.body_size:
-        return b""
-    try:
-        claimed = zstandard.frame_content_size(stored)
-        if claimed != head.body_size:
-            raise ValueError(f"body claims {claimed} bytes, its head says {head.body_size}")
-        body: bytes = _decompressor(dictionary).decompress(stored, max_output_size=head.body_size)
-    except zstandard.ZstdError as error:
-        raise ValueError(f"body does not decompress ({error})") from error
-    return body
+class BodyUnpacker:
+    """Undoes the compression of bodies, one at a time.
+
+    Made once a file: zstd asks the processor for its features whenever it makes a context, which takes
+    longer on a virtual machine than most bodies do.
+    """
+
+    def __init__(self) -> None:
+        self._zstd = zstandard.ZstdDecompressor()
+
+    def body(self, head: Head, stored: bytes, dictionary: bytes = b"") -> bytes:
+        """The body of a record; raises ValueError where it does not decompress to what the head claims."""
+        if not head.body_size:
+            return b""
+        try:
+            claimed = zstandard.frame_content_size(stored)
+            if claimed != head.body_size:
+                raise ValueError(f"body claims {claimed} bytes, its head says {head.body_size}")
+            return self._decompressed(stored, dictionary)
+        except zstandard.ZstdError as error:
+            raise ValueError(f"body does not decompress ({error})") from error
+
+    def _decompressed(self, stored: bytes, dictionary: bytes) -> bytes:
+        if not dictionary:
+            return self._zstd.decompress(stored)
+        # a dictionary cannot be set, but in a chain what a frame holds is the dictionary of the next
+        return self._zstd.decompress_content_dict_chain([_uncompressed(dictionary), stored])
 
 
 def packed(value: Any) -> bytes:
@@ -104,10 +117,12 @@ def _compressor(level: int, dictionary: bytes) -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(level=level, dict_data=_raw(dictionary))
 
 
-def _decompressor(dictionary: bytes) -> zstandard.ZstdDecompressor:
-    return (
-        zstandard.ZstdDecompressor(dict_data=_raw(dictionary)) if dictionary else zstandard.ZstdDecompressor()
-    )
+def _uncompressed(content: bytes) -> bytes:
+    """A zstd frame of one block that holds `content`, up to 128 kB, as it is (RFC 8878, 3.1.1)."""
+    magic, single_segment_with_size = b"\x28\xb5\x2f\xfd", b"\xa0"
+    last_raw_block = len(content) << 3 | 1
+    sizes = len(content).to_bytes(4, "little") + last_raw_block.to_bytes(3, "little")
+    return b"".join((magic, single_segment_with_size, sizes, content))
 
 
 def _raw(dictionary: bytes) -> zstandard.ZstdCompressionDict:

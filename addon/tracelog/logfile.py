@@ -11,15 +11,16 @@ from turnstile.addon.tracelog.frames import (
     FORMAT_MAJOR,
     HEAD_SIZE,
     MAGIC,
+    BodyUnpacker,
     Head,
     RecordType,
-    unpack_body,
     unpacked,
 )
 from turnstile.addon.tracelog.index import Index
 from turnstile.addon.tracelog.records import LogHeader
 
 _FOOTER_SIZE = 8 + len(MAGIC)
+_READ_AHEAD = 8 * 1024  # bytes; most records are smaller, so that one read gives head, envelope and body
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,12 @@ class Record:
     head: Head
     envelope: dict[str, Any]
     stored: bytes
+    unpacker: BodyUnpacker
 
     def body(self, dictionary: bytes = b"") -> bytes:
         """Decompressed. Raises LogCorruptError when it is not what its head says."""
         try:
-            return unpack_body(self.head, self.stored, dictionary)
+            return self.unpacker.body(self.head, self.stored, dictionary)
         except ValueError as error:
             raise LogCorruptError(self.path, self.offset, str(error)) from error
 
@@ -59,6 +61,8 @@ class LogFile:
         except OSError as error:
             raise LogFormatError(f"{path}: cannot be opened: {error.strerror}") from error
         self._size = os.fstat(self._file.fileno()).st_size
+        self._unpacker = BodyUnpacker()
+        self._ahead, self._ahead_at = b"", 0  # what was read last, and from which offset on
 
     def close(self) -> None:
         """Closes the file."""
@@ -97,7 +101,7 @@ class LogFile:
         stored = self._read(offset + HEAD_SIZE + head.envelope_size, head.stored_size)
         if zlib.crc32(stored) != head.stored_checksum:
             raise LogCorruptError(self.path, offset, "its body's checksum does not hold")
-        return Record(self.path, offset, head, envelope, stored)
+        return Record(self.path, offset, head, envelope, stored, self._unpacker)
 
     def envelope(self, offset: int, kind: RecordType) -> dict[str, Any]:
         """The envelope of the record at `offset`; raises as `record` does, but for a damaged body."""
@@ -179,6 +183,14 @@ class LogFile:
 
     def _read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes; never asks for more than the file holds."""
+        start = offset - self._ahead_at
+        if start < 0 or start + size > len(self._ahead):
+            if size > _READ_AHEAD:
+                return self._from_disk(offset, size)
+            self._ahead, self._ahead_at, start = self._from_disk(offset, _READ_AHEAD), offset, 0
+        return self._ahead[start : start + size]
+
+    def _from_disk(self, offset: int, size: int) -> bytes:
         size = min(size, max(0, self._size - offset))
         parts = []
         while size > 0 and (part := os.pread(self._file.fileno(), size, offset)):

@@ -32,6 +32,9 @@ class AnswerRouting(NamedTuple):
     contradicts: bool = False  # it cannot belong to these ids
 
 
+NOTHING = AnswerRouting()
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the backend was asked for."""
@@ -59,16 +62,14 @@ class RoutingReader:
         reading: ChoiceReading,
         asked: Asked,
         turn: Turn,
-        facts: BackendFacts | None,
+        backend: Mapping[str, Any] | None,
     ) -> AnswerRouting:
-        """The routing of the choice that became `turn`; `facts` are its backend's."""
+        """The routing of the choice that became `turn`; `backend` is what a probe found, as in the log."""
+        if not reading.routed_experts:
+            return _missing(turn) if asked.wanted else NOTHING
         place = Place(turn.exchange_id, turn.choice, turn.log, turn.offset)
         counts = len(turn.prompt_ids), len(turn.sampled_ids)
-        if not reading.routed_experts:
-            missing = "routed experts were asked for, and the answer holds none"
-            return AnswerRouting(
-                findings=(place.warning("missing_routing", missing),) if asked.wanted else ()
-            )
+        facts = BackendFacts.from_record(backend) if backend else None
         shape = self._named or moe_shape(facts.model_config if facts else None)
         try:
             rows = self._rows(reading, asked.start, counts, shape, place)
@@ -92,6 +93,12 @@ class RoutingReader:
         layout = (shape.layers, shape.top_k) if shape.layers and shape.top_k else (row_size, 1)
         experts = numbers[: rows * row_size] if numbers.ndim == 1 else numbers[:rows]
         return RoutedRows(first, experts.reshape(rows, *layout), has_shape=shape.row_size is not None)
+
+
+def _missing(turn: Turn) -> AnswerRouting:
+    place = Place(turn.exchange_id, turn.choice, turn.log, turn.offset)
+    message = "routed experts were asked for, and the answer holds none"
+    return AnswerRouting(findings=(place.warning("missing_routing", message),))
 
 
 def _distinct(reading: ChoiceReading) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def said(findings: list[Finding]) -> list[tuple[str, str, str]]:
 
 
 def test_sources_that_agree_give_the_ids() -> None:
-    found = {"prompt_token_ids": PromptText(b"1,2,3"), "sglext.input_ids": [1, 2, 3]}
+    found = {"prompt_token_ids": PromptText(b"[1,2,3]"), "sglext.input_ids": [1, 2, 3]}
     ids_T, findings = prompt_ids_of(reading(found), PromptTexts(), LIMIT, PLACE)
     assert ids_T is not None
     assert (ids_T.tolist(), findings) == ([1, 2, 3], [])
@@ -69,7 +69,7 @@ def test_every_source_is_judged() -> None:
 
 
 def test_a_prompt_of_digits_beyond_the_vocabulary_is_refused() -> None:
-    found = {"prompt_token_ids": PromptText(b"5,1234567890123")}
+    found = {"prompt_token_ids": PromptText(b"[5,1234567890123]")}
     ids_T, findings = prompt_ids_of(reading(found), PromptTexts(), LIMIT, PLACE)
     message = "prompt ids in prompt_token_ids: id 1 is 1234567890123, expected 0 to 2147483647"
     assert (ids_T, said(findings)) == (None, [("token_out_of_range", "error", message)])

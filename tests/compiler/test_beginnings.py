@@ -7,7 +7,7 @@ LONG = bytes(range(256)) * 8
 
 
 def kept(text: bytes) -> Kept[str]:
-    return Kept(text, text.hex())
+    return Kept(text, len(text), text.hex())
 
 
 def test_a_text_is_found_that_another_begins_with() -> None:
@@ -105,3 +105,13 @@ def test_what_is_found_is_the_longest_text_that_ends_before_a_comma(shapes: list
         assert (found.text if found else None) == max(fitting, key=len, default=None)
         known.keep(kept(text))
         earlier.append(text)
+
+
+def test_only_the_bytes_that_count_are_compared() -> None:
+    known = Beginnings[str]()
+    of_longer = Kept(LONG, 700, "the first 700")
+    known.keep(of_longer)
+    assert known.whole_in(LONG[:700] + b"]", followed_by=(b"]",)) is of_longer
+    assert known.whole_in(LONG, followed_by=(b"]",)) is None
+    assert known.most_alike(LONG[:600] + b"other" * 200) is of_longer
+    assert known.most_alike(b"other" * 200) is None

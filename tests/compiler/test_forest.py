@@ -241,7 +241,7 @@ def test_a_sibling_of_another_rollout_that_agrees_comes_before_an_own_one_that_d
 def test_turns_without_routing_merge_by_their_tokens() -> None:
     (sequence,) = routed(FIRST, second(None))
     assert (calls(sequence), routing(sequence)) == (["e0", "e1"], [1, 2, None, None])
-    third = build.turn(2, [1, 2, 3, 4, 5, 6], [7]), rows(1, 2, 3, 4, 5, 6)
+    third = build.turn(2, [1, 2, 3, 4, 5, 6], [7], cached_tokens=6), rows(1, 2, 3, 4, 5, 6)
     (sequence,) = routed(FIRST, second(None), third)
     assert routing(sequence) == [1, 2, 3, 4, 5, 6]
 

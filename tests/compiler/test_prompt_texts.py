@@ -8,7 +8,7 @@ from turnstile.compiler.token_ids import TokenIdsError
 
 
 def spelled(ids: list[int]) -> bytes:
-    return ",".join(map(str, ids)).encode()
+    return b"[%b]" % ",".join(map(str, ids)).encode()
 
 
 @st.composite
@@ -40,35 +40,54 @@ def test_prompts_that_extend_each_other_lie_in_one_buffer() -> None:
 
 def test_a_branch_leaves_the_ids_of_the_other_as_they_are() -> None:
     texts = PromptTexts()
-    trunk = texts.ids(b"1,2,3")
-    grown, branch = texts.ids(b"1,2,3,4"), texts.ids(b"1,2,3,5")
+    trunk = texts.ids(b"[1,2,3]")
+    grown, branch = texts.ids(b"[1,2,3,4]"), texts.ids(b"[1,2,3,5]")
     assert (trunk.tolist(), grown.tolist(), branch.tolist()) == ([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 5])
 
 
 def test_ids_given_out_cannot_be_written_to() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        PromptTexts().ids(b"1,2")[0] = 3
+        PromptTexts().ids(b"[1,2]")[0] = 3
 
 
+NO_ARRAY = "the prompt ids are no JSON array of integers"
+
+
+@pytest.mark.parametrize("before", [b"[]", b"[1]"])
 @pytest.mark.parametrize(
-    ("text", "kind", "message"),
+    ("array", "kind", "message"),
     [
-        (b"1,2147483648", "token_out_of_range", "id 1 is 2147483648, expected 0 to 2147483647"),
-        (b"1,%d" % 2**80, "token_out_of_range", f"id 1 is {2**80}, expected 0 to 2147483647"),
-        (b"1,02", "token_type", "the prompt ids are no JSON array of integers"),
-        (b"1,2,", "token_type", "the prompt ids are no JSON array of integers"),
-        (b"1,2.5", "token_type", "id 1 of 2 is the number 2.5, expected an integer"),
+        (b"[1,2147483648]", "token_out_of_range", "id 1 is 2147483648, expected 0 to 2147483647"),
+        (b"[1,%d]" % 2**80, "token_out_of_range", f"id 1 is {2**80}, expected 0 to 2147483647"),
+        (b"[1,02]", "token_type", NO_ARRAY),
+        (b"[1,]", "token_type", NO_ARRAY),
+        (b"[1 2]", "token_type", NO_ARRAY),
+        (b"[1,x]", "token_type", NO_ARRAY),
+        (b'[1,"\xff"]', "token_type", NO_ARRAY),
+        (b"[1," + b"[" * 100_000 + b"]", "token_type", NO_ARRAY),
+        (b"[1,2.5]", "token_type", "id 1 of 2 is the number 2.5, expected an integer"),
+        (b"[1,NaN]", "token_type", "id 1 of 2 is the number nan, expected an integer"),
+        (b"[1,true]", "token_type", "id 1 of 2 is a bool, expected an integer"),
+        (b'[1,"2"]', "token_type", "id 1 of 2 is a str, expected an integer"),
     ],
 )
-def test_what_is_no_list_of_ids_is_refused(text: bytes, kind: str, message: str) -> None:
-    with pytest.raises(TokenIdsError) as refused:
-        PromptTexts().ids(text)
-    assert (refused.value.kind, str(refused.value)) == (kind, message)
-
-
-def test_a_prompt_that_only_adds_a_comma_is_refused() -> None:
+def test_what_is_no_list_of_ids_is_refused_whatever_came_before(
+    before: bytes, array: bytes, kind: str, message: str
+) -> None:
     texts = PromptTexts()
-    texts.ids(b"1,2")
-    with pytest.raises(TokenIdsError, match="end with a comma"):
-        texts.ids(b"1,2,")
-    assert texts.ids(b"1,2,3").tolist() == [1, 2, 3]
+    texts.ids(before)
+    with pytest.raises(TokenIdsError) as refused:
+        texts.ids(array)
+    assert (refused.value.kind, str(refused.value)) == (kind, message)
+    assert texts.ids(b"[1,2,3]").tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("array", [b"[]", b"[ ]"])
+def test_an_array_may_be_empty(array: bytes) -> None:
+    assert PromptTexts().ids(array).tolist() == []
+
+
+def test_space_between_ids_is_none_of_their_business() -> None:
+    texts = PromptTexts()
+    arrays = [b"[1, 2]", b"[1, 2, 3]", b"[1, 2, 3 ]", b"[1, 2,\n3, 4]"]
+    assert [texts.ids(array).tolist() for array in arrays] == [[1, 2], [1, 2, 3], [1, 2, 3], [1, 2, 3, 4]]
