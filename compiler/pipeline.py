@@ -8,6 +8,7 @@ logs before all groups.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from turnstile.compiler.causes import Causes, Explanation
@@ -15,6 +16,7 @@ from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies import POLICIES
+from turnstile.compiler.policies.joining import joined, named_after
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.rewards import GroupRewards
 from turnstile.compiler.routing.outcome import lost_rows, routing_changes
@@ -66,7 +68,8 @@ def compile_groups(
 def _compiled(
     group_id: str, replay: Replay, routing: RoutingReader, options: Options, progress: Progress
 ) -> CompiledGroup:
-    merger = POLICIES[options.policy]()
+    policy = POLICIES[options.policy]
+    merger = policy.merger()
     causes, texts = Causes(), Texts()
     explanations: list[Explanation] = []
     findings: list[Finding] = []
@@ -83,10 +86,13 @@ def _compiled(
             if (started := merger.add(turn, read.routing.get(turn.choice))) is not None:
                 explanations.append(causes.of_start(started, read.answers))
             causes.note(turn)
-    findings += [*routing_changes(merger.sequences), *lost_rows(merger.sequences)]
-    findings += options.selection.findings(merger.sequences)
-    sequences = training_sequences(merger.sequences, explanations, options.selection)
+    merged = merger.sequences
+    if policy.join is not None:
+        merged, explanations = joined(merged, explanations, policy.join)
+    findings += [*routing_changes(merged), *lost_rows(merged)]
+    findings += options.selection.findings(merged)
+    sequences = training_sequences(merged, explanations, options.selection)
+    if policy.join is not None:
+        sequences = map(partial(named_after, options.policy), sequences)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    return CompiledGroup(
-        group_id, rewarded, findings, exchanges, turns, merged=merger.sequences, explanations=explanations
-    )
+    return CompiledGroup(group_id, rewarded, findings, exchanges, turns, merged, explanations)
