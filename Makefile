@@ -43,7 +43,7 @@ e2e-sglang: .venv/project  ## the tests against a real SGLang server (CONTRIBUTI
 
 lock: .venv-lock/ready  ## newest allowed versions into requirements/
 	.venv-lock/bin/uv pip compile requirements/lock.in --upgrade $(LOCKED) -o requirements/lock.txt
-	.venv-lock/bin/uv pip compile pyproject.toml --group dev --extra demo --upgrade $(LOCKED) -o requirements/dev.txt
+	.venv-lock/bin/uv pip compile pyproject.toml --group dev --extra demo --extra images --upgrade $(LOCKED) -o requirements/dev.txt
 
 LOCKED := --quiet --universal --python-version 3.12 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 

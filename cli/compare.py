@@ -12,6 +12,7 @@ from turnstile.cli.progress import progress_bar
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from turnstile.compiler.images.options import ImageOptions
     from turnstile.compiler.policy_comparison import Tally
 
 _NOTE = (
@@ -20,16 +21,17 @@ _NOTE = (
 )
 
 
-def compare(logs: tuple[Path, ...], groups: tuple[str, ...], model: Path | None, *, as_json: bool) -> None:
+def compare(
+    logs: tuple[Path, ...], groups: tuple[str, ...], images: "ImageOptions", *, as_json: bool
+) -> None:
     """Print what each policy makes of the logs."""
     from rich.console import Console
 
-    from turnstile.compiler.model_folder import model_config_in
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.policy_comparison import policy_comparison
     from turnstile.compiler.replay import Replay
 
-    options = Options(model_config=model_config_in(model))
+    options = Options(images=images)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         tell_of_logs(replay, groups)

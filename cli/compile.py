@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from turnstile.compiler.summary import Summary
 
 _PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(
@@ -47,7 +48,17 @@ Example:
     "--max-tokens", metavar="N", type=click.IntRange(min=1), help="Cut sequences of more than N tokens there."
 )
 @click.option(
-    "--model", metavar="DIR", type=_PATH, help="Folder of the model's config.json, if the log has none."
+    "--model", metavar="DIR", type=_FOLDER, help="The model's config.json, if the log has not got it."
+)
+@click.option("--tokenizer", metavar="DIR", type=_FOLDER, help="The tokenizer's files, likewise.")
+@click.option(
+    "--image-processor", metavar="DIR", type=_FOLDER, help="Also make tensors of images with this processor."
+)
+@click.option(
+    "--max-image-pixels",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Leave out turns with larger images.  [default: 89478485]",
 )
 @click.option(
     "--strict",
@@ -63,6 +74,9 @@ def command(
     groups: tuple[str, ...],
     max_tokens: int | None,
     model: Path | None,
+    tokenizer: Path | None,
+    image_processor: Path | None,
+    max_image_pixels: int | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -75,18 +89,18 @@ def command(
 
     from turnstile.compiler.errors import UnknownFormat
     from turnstile.compiler.export import format_named
-    from turnstile.compiler.model_folder import model_config_in
+    from turnstile.compiler.images.options import ImageOptions
+    from turnstile.compiler.images.pixels import MAX_PIXELS
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.selection import Selection
 
+    images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
     if policy == "compare":
-        if output is not None or format_name or max_tokens or strict:
-            raise click.UsageError(
-                "--policy compare only prints a table; it goes with --group, --model, --json"
-            )
-        compare(logs, groups, model, as_json=as_json)
+        if output is not None or format_name or max_tokens or image_processor or strict:
+            raise click.UsageError("--policy compare only prints a table: it takes no option for an output")
+        compare(logs, groups, images, as_json=as_json)
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -94,7 +108,7 @@ def command(
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
-    options = Options(policy, Selection(max_tokens, trusted_only=strict), model_config_in(model))
+    options = Options(policy, Selection(max_tokens, trusted_only=strict), images)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         _refuse(replay, output, groups)

@@ -38,8 +38,8 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
     from turnstile.addon.tracelog.errors import TraceLogError
     from turnstile.compiler.errors import (
         FormatNotInstalled,
+        ImageOptionError,
         InvariantBroken,
-        ModelUnreadable,
         SequenceFileError,
         TokenizerNotInstalled,
         TokenizerUnreadable,
@@ -49,7 +49,7 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
         return CheckFailed(_one_line(str(error)))
     if isinstance(error, FormatNotInstalled | TokenizerNotInstalled):
         return click.UsageError(str(error))
-    if isinstance(error, TraceLogError | SequenceFileError | ModelUnreadable | TokenizerUnreadable):
+    if isinstance(error, TraceLogError | SequenceFileError | ImageOptionError | TokenizerUnreadable):
         return InputInvalid(_one_line(str(error)))
     # A closed pipe (`turnstile show LOG | head`) is no error: click ends the command quietly.
     if isinstance(error, OSError) and error.errno != errno.EPIPE:

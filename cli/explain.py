@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from turnstile.compiler.tokenizer import Tokenizer
 
 _PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _ROWS = 3
 
 
@@ -32,11 +33,11 @@ Example:
     "--tokenizer",
     "tokenizer_folder",
     metavar="DIR",
-    type=_PATH,
+    type=_FOLDER,
     help="Folder of a tokenizer.json: also shows the text around a split, a piece of a prompt.",
 )
 @click.option(
-    "--model", metavar="DIR", type=_PATH, help="Folder of the model's config.json, if the log has none."
+    "--model", metavar="DIR", type=_FOLDER, help="The model's config.json, if the log has not got it."
 )
 @click.option(
     "--examples",
@@ -64,7 +65,7 @@ def command(
     shown unless a tokenizer is named.
     """
     from turnstile.compiler.explain.splits import splits_of
-    from turnstile.compiler.model_folder import model_config_in
+    from turnstile.compiler.images.options import ImageOptions
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.tokenizer import tokenizer_in
@@ -72,7 +73,7 @@ def command(
     tokenizer = tokenizer_in(tokenizer_folder) if tokenizer_folder is not None else None
     with Replay(logs, groups) as replay:
         tell_of_logs(replay, groups)
-        splits = splits_of(replay, Options(model_config=model_config_in(model)), tokenizer)
+        splits = splits_of(replay, Options(images=ImageOptions(model, tokenizer_folder)), tokenizer)
         if as_json:
             for split in splits:
                 click.echo(json.dumps(_record(split, tokenizer)))

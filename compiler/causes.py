@@ -6,6 +6,8 @@ routing_changed    the prompt begins with all tokens of a sequence, and their ro
 aborted            an earlier exchange of the rollout had exactly this prompt, and its answer was broken off
                    or never reached the harness: this is the retry
 sibling            an earlier turn of the rollout had exactly this prompt: another sample
+image_changed      by its tokens the prompt would go on an earlier sequence, or share sampled tokens with it,
+                   but other pictures stand behind them
 retokenized        the request resends an earlier turn's messages and answer unchanged, and yet that turn's
                    tokens are no prefix of the prompt: the template or the tokenizer spells them otherwise
 sibling            an earlier turn of another rollout had exactly this prompt
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.sequence import Cause
 from turnstile.compiler.turn import Turn, Wording
@@ -56,7 +59,7 @@ class Causes:
     """What is known of the turns of one group, to explain the starts to come."""
 
     def __init__(self) -> None:
-        self._by_prompt = _Latest[tuple[int, int]]()
+        self._by_prompt = _Latest[_PromptKey]()
         self._by_wording = _Latest[Wording]()
         self._by_request = _Latest[bytes]()
         self._first_sampled: dict[int, int] = {}  # id of a sequence -> its first token that was ever sampled
@@ -65,12 +68,17 @@ class Causes:
         """Why `sequence` was started by its first turn, whose request resent these `answers`."""
         turn = sequence.turns[0]
         shares_sampled = self._shares_sampled(sequence)
-        if (refusal := sequence.refusal) is not None:
+        refusal = sequence.refusal
+        if refusal is not None and refusal.cause == "routing_changed":
             return Explanation(refusal.cause, refusal.sequence.turns[-1])
         same = self._same_prompt(turn)
         if same is not None and same.rollout_id == turn.rollout_id:
             is_retry = same.exchange_id != turn.exchange_id and _RETRIED.intersection(same.flags)
             return Explanation("aborted" if is_retry else "sibling", same)
+        if refusal is not None:
+            return Explanation(refusal.cause, refusal.sequence.turns[-1])
+        if sequence.other_images is not None:
+            return Explanation("image_changed", sequence.other_images)
         latest_first, rollout_id = answers[::-1], turn.rollout_id
         resent = (self._by_wording.find(answer, rollout_id) for answer in latest_first)
         if (earlier := next(filter(None, resent), None)) and not _begins_with(turn, earlier):
@@ -100,10 +108,13 @@ class Causes:
         return same if same is not None and np.array_equal(same.prompt_ids, turn.prompt_ids) else None
 
 
-def _prompt_key(turn: Turn) -> tuple[int, int]:
+type _PromptKey = tuple[int, int, tuple[PromptImage, ...]]
+
+
+def _prompt_key(turn: Turn) -> _PromptKey:
     """Tells nearly all prompts apart at the cost of one pass."""
     ids_T = turn.prompt_ids.view(np.uint32)  # of which the sum may run over: none has to be widened for it
-    return len(ids_T), int(ids_T.sum(dtype=np.uint32))
+    return len(ids_T), int(ids_T.sum(dtype=np.uint32)), turn.images
 
 
 def _begins_with(turn: Turn, earlier: Turn) -> bool:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import overload
 
 from turnstile.compiler.finding import Finding
-from turnstile.compiler.model_folder import model_config_in
+from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.images.pixels import MAX_PIXELS
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.selection import Selection
@@ -43,16 +44,22 @@ def compile_logs(
     max_tokens: int | None = None,
     model: str | PathLike[str] | None = None,
     trusted_only: bool = False,
+    tokenizer: str | PathLike[str] | None = None,
+    image_processor: str | PathLike[str] | None = None,
+    max_image_pixels: int = MAX_PIXELS,
 ) -> Compilation:
     """What `turnstile compile` writes for a log, a directory of logs, or several of them, as values.
 
     `groups` names the ones that are wanted, all when empty. Sequences of more than `max_tokens` are cut
-    there. `model` is a folder whose config.json tells the model's shape, for logs that do not. `trusted_only`
-    leaves out sequences whose routing cannot be believed. Raises LogFormatError for a path that holds no
-    trace log, LogCorruptError when none of the logs has a readable header, UnknownPolicy for a policy that
-    there is not, ModelUnreadable for a `model` without config.json.
+    there. `trusted_only` leaves out sequences whose routing cannot be believed. `model`, `tokenizer` and
+    `image_processor` name folders: of the model's config.json and the tokenizer's files, where the log does
+    not tell the model's shape and which tokens stand for an image; of the processor that shall make tensors
+    of the images. Raises LogFormatError for a path that holds no trace log, LogCorruptError when none of the
+    logs has a readable header, UnknownPolicy for a policy that there is not, ImageOptionError for a folder
+    that cannot be used.
     """
-    options = Options(policy, Selection(max_tokens, trusted_only), model_config_in(model))
+    images = ImageOptions(_folder(model), _folder(tokenizer), _folder(image_processor), max_image_pixels)
+    options = Options(policy, Selection(max_tokens, trusted_only), images)
     logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
     with Replay([Path(log) for log in logs], groups) as replay:
         findings, sequences = list(replay.findings), list[TrainingSequence]()
@@ -60,3 +67,7 @@ def compile_logs(
             sequences += group.sequences
             findings += group.findings
     return Compilation(tuple(sequences), tuple(findings))
+
+
+def _folder(path: str | PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -4,7 +4,7 @@ CompileError
 ├── UnknownPolicy        there is no such way to make sequences
 ├── UnknownFormat        there is no such output format
 ├── FormatNotInstalled   a library that a format needs is not installed
-├── ModelUnreadable      a folder that was named as a model's is none
+├── ImageOptionError     a model, tokenizer or image processor that was named cannot be used
 ├── TokenizerNotInstalled  the library that reads tokenizers is not installed
 ├── TokenizerUnreadable  a folder that was named as a tokenizer's is none
 └── SequenceFileError    a file holds no sequences that this version reads
@@ -27,8 +27,8 @@ class FormatNotInstalled(CompileError):
     """A format needs a library that is not installed; the message says how to install it."""
 
 
-class ModelUnreadable(CompileError):
-    """There is no readable config.json in the folder that was named."""
+class ImageOptionError(CompileError):
+    """A folder that was named for images cannot be used; the message says what is amiss and what to do."""
 
 
 class TokenizerNotInstalled(CompileError):

@@ -2,8 +2,8 @@
 
 Rules:
 - A turn extends an open sequence when all of the sequence's tokens, sampled ones included, are an exact
-  prefix of the turn's prompt, and what else is known of them agrees (OpenSequence.refuses). What the prompt
-  has more is context, then come the sampled ids.
+  prefix of the turn's prompt, and what else is known of them agrees (OpenSequence.refuses): the images behind
+  them, their routing. What the prompt has more is context, then come the sampled ids.
 - Of several such sequences the longest, among equals one of the same rollout, then the one extended last.
 - Without one the turn starts a sequence, its whole prompt context. So each sampled id is trained once.
 
@@ -43,8 +43,8 @@ class TrajectoryForest:
             sequence = started = OpenSequence()
             self.sequences.append(sequence)
             parent, shared = _parent(path, at, turn, refusal)
-            if parent is not None and shared:
-                sequence.leave(parent, shared, refusal)
+            if parent is not None:
+                sequence.leave(parent, shared, turn, refusal)
                 _take_over(sequence, turn, rows)
         sequence.add(turn, tokens_T, rows)
         _insert(path, at, sequence)

@@ -1,10 +1,13 @@
 """A path of tokens that turns may still extend, and why one of them may not."""
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.images.agreement import agreed_size, images_agree
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.routing.joined import KnownRouting
 from turnstile.compiler.routing.rows import RoutedRows, RowDifference
 from turnstile.compiler.sequence import Cause
@@ -34,8 +37,10 @@ class OpenSequence:
     parent: "OpenSequence | None" = None
     """The earlier sequence that shares the longest beginning, of the same rollout if one shares any."""
     parent_turn: Turn | None = None  # the turn of the parent in which, or behind which, they part
-    shared_tokens: int = 0  # length of the common beginning
+    shared_tokens: int = 0  # length of the common beginning, images included
     refusal: Refusal | None = None  # of the longest sequence that its first turn would have extended
+    other_images: Turn | None = None
+    """The turn of its parent whose sampled tokens it would share, but for the images before them."""
 
     def add(self, turn: Turn, tokens_T: Tokens, rows: RoutedRows | None = None) -> None:
         """Takes in a turn that extends it; `tokens_T` are its prompt and sampled ids, `rows` its routing."""
@@ -46,10 +51,24 @@ class OpenSequence:
         if rows is not None:
             self.routing.add(rows)
 
-    def leave(self, parent: "OpenSequence", shared_tokens: int, refusal: Refusal | None) -> None:
-        """Notes the earlier sequence that this new one left after a common beginning."""
-        self.parent, self.shared_tokens, self.refusal = parent, shared_tokens, refusal
-        self.parent_turn = parent.turn_at(shared_tokens)
+    @property
+    def images(self) -> tuple[PromptImage, ...]:
+        """The images of its prompts; the last one has those of all."""
+        return self.turns[-1].images if self.turns else ()
+
+    def leave(self, parent: "OpenSequence", shared_tokens: int, turn: Turn, refusal: Refusal | None) -> None:
+        """Notes the earlier sequence that this new one, which begins with `turn`, left.
+
+        They have `shared_tokens` in common; what counts is how many of these have the same images too.
+        """
+        self.refusal = refusal
+        agreed = agreed_size(parent.images, turn.images, shared_tokens)
+        resent = min(shared_tokens, len(turn.prompt_ids))
+        if agreed < resent and len(parent.turns[0].prompt_ids) < resent:
+            self.other_images = parent.turn_at(resent - 1)
+        if agreed:
+            self.parent, self.shared_tokens = parent, agreed
+            self.parent_turn = parent.turn_at(agreed)
 
     def turn_at(self, index: int) -> Turn:
         """The turn that added token `index`, the last one for an index past the end."""
@@ -58,6 +77,8 @@ class OpenSequence:
 
     def refuses(self, turn: Turn, rows: RoutedRows | None) -> Refusal | None:
         """Why `turn`, whose prompt begins with all tokens of this, does not go on it; None when it does."""
+        if not images_agree(self.images, turn.images, len(self.tokens_T)):
+            return Refusal(self, "image_changed", _other_image(self, turn))
         if rows is None or self.routing.is_empty:
             return None
         if (difference := self.routing.difference(rows)) is not None:
@@ -75,6 +96,13 @@ class OpenSequence:
 def cached_rows(turn: Turn) -> int:
     """How many tokens of its prompt were certainly not computed anew for `turn`."""
     return 0 if turn.num_retractions else turn.cached_tokens or 0
+
+
+def _other_image(sequence: OpenSequence, turn: Turn) -> str:
+    pairs = enumerate(zip_longest(sequence.images, turn.images), 1)
+    number, before, now = next((at, mine, others) for at, (mine, others) in pairs if mine != others)
+    shown = [f"the file {image.sha256[:12]}..." if image else "nothing" for image in (now, before)]
+    return f"image {number} is {shown[0]}, before {shown[1]}, behind the same tokens"
 
 
 def _changed(difference: RowDifference, turn: Turn) -> str:

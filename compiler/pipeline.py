@@ -6,14 +6,15 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.images.placing import image_placer
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.policies.joining import joined, named_after
@@ -24,7 +25,7 @@ from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.selection import EVERYTHING, Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.sequences import training_sequences
-from turnstile.compiler.turns import Texts, turns_of
+from turnstile.compiler.turns import Readers, Texts, turns_of
 
 Progress = Callable[[int], None]
 """Told how many more exchanges have been read."""
@@ -49,7 +50,7 @@ class Options:
 
     policy: str = "strict"
     selection: Selection = EVERYTHING
-    model_config: Mapping[str, Any] | None = None  # as read_model_config gives it; None: the log tells
+    images: ImageOptions = field(default_factory=ImageOptions)
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -59,14 +60,18 @@ class Options:
 def compile_groups(
     replay: Replay, options: Options, progress: Progress = lambda exchanges: None
 ) -> Iterator[CompiledGroup]:
-    """Compiles every group of `replay`, one after the other."""
-    routing = RoutingReader(options.model_config)
-    for group_id in replay.groups:
-        yield _compiled(group_id, replay, routing, options, progress)
+    """Compiles every group of `replay`, one after the other; each must be gone through before the next.
+
+    Raises ImageOptionError, before anything is read, for folders that cannot be used.
+    """
+    routing = RoutingReader(options.images.model_config())
+    with image_placer(options.images) as placer:
+        for group_id in replay.groups:
+            yield _compiled(group_id, replay, options, Readers(routing, placer), progress)
 
 
 def _compiled(
-    group_id: str, replay: Replay, routing: RoutingReader, options: Options, progress: Progress
+    group_id: str, replay: Replay, options: Options, readers: Readers, progress: Progress
 ) -> CompiledGroup:
     policy = POLICIES[options.policy]
     merger = policy.merger()
@@ -79,7 +84,7 @@ def _compiled(
         if isinstance(item, Finding):
             findings.append(item)
             continue
-        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read, routing)
+        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read, readers)
         findings += read.findings
         exchanges, turns = exchanges + 1, turns + len(read.turns)
         for turn in read.turns:
@@ -95,4 +100,5 @@ def _compiled(
     if policy.join is not None:
         sequences = map(partial(named_after, options.policy), sequences)
     rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    return CompiledGroup(group_id, rewarded, findings, exchanges, turns, merged, explanations)
+    whole = map(readers.images.with_processed, rewarded) if readers.images else rewarded
+    return CompiledGroup(group_id, whole, findings, exchanges, turns, merged, explanations)

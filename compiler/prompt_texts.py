@@ -47,7 +47,7 @@ class PromptTexts:
     def ids(self, array: bytes) -> NDArray[np.int32]:
         """The ids in the JSON `array`.
 
-        Raises TokenIdsError when it is none of integers, or an id has more than 31 bits.
+        Raises TokenIdsError when it is no JSON or none of integers, or an id has more than 31 bits.
         """
         whole = self._kept.whole_in(array, followed_by=(b",", b"]"))
         try:
@@ -110,12 +110,13 @@ def _some_ids(array: bytes) -> NDArray[np.int32]:
     if b"e" in array:  # of true and false, which array() takes for 1 and 0
         raise ValueError("not only integers")
     try:
-        values = array_of_ints("i", orjson.loads(array))
+        values = array_of_ints("I", orjson.loads(array))  # signed ones take twice as long to fill
     except (TypeError, OverflowError) as error:
         raise ValueError("not only ids") from error
-    if not values:
-        raise ValueError("no ids")
-    return np.frombuffer(values, np.int32)
+    ids_T = np.frombuffer(values, np.int32)
+    if not len(ids_T) or ids_T.min() < 0:
+        raise ValueError("no ids, or one beyond 31 bits")
+    return ids_T
 
 
 def _checked_ids(array: bytes) -> NDArray[np.int32]:
@@ -123,5 +124,5 @@ def _checked_ids(array: bytes) -> NDArray[np.int32]:
     try:
         values = loads(array).value
     except ValueError as error:
-        raise TokenIdsError("token_type", "the prompt ids are no JSON array of integers") from error
+        raise TokenIdsError("undecodable", "they are no JSON") from error
     return ids_from_list(values)

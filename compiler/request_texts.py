@@ -14,6 +14,7 @@ from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.exact_json import loads
 from turnstile.addon.backends.json_edit import parse_object
 from turnstile.compiler.beginnings import Beginnings, Kept
+from turnstile.compiler.images.request_images import ImageStore
 from turnstile.compiler.wording import Conversation
 
 _SPACES = b" \t\n\r"
@@ -43,20 +44,21 @@ class RequestTexts:
 
     def __init__(self) -> None:
         self._kept = Beginnings[_Known]()
+        self._images = ImageStore()
 
     def read(self, body: bytes) -> ReadRequest:
         """What the request in `body` says. Raises ValueError when it is no JSON object."""
         known = self._kept.whole_in(body, followed_by=_AFTER_A_MESSAGE)
-        if known is not None and (more := _continued(known, body)) is not None:
+        if known is not None and (more := _continued(known, body, self._images)) is not None:
             self._kept.keep(more, instead_of=known)
             return more.value.request
-        request, whole = _read_whole(body)
+        request, whole = _read_whole(body, self._images)
         if whole is not None:
             self._kept.keep(whole)
         return request
 
 
-def _continued(known: Kept[_Known], body: bytes) -> Kept[_Known] | None:
+def _continued(known: Kept[_Known], body: bytes, images: ImageStore) -> Kept[_Known] | None:
     """The request in `body`, which begins with the text of `known`; None where that is not the easy case."""
     before = known.value
     try:
@@ -69,7 +71,7 @@ def _continued(known: Kept[_Known], body: bytes) -> Kept[_Known] | None:
             del fields["messages"]
     except (ValueError, RecursionError):
         return None  # what is wrong with it is for the whole reading to say
-    conversation = before.request.conversation.extended(messages)
+    conversation = before.request.conversation.extended(messages, images)
     request = ReadRequest(fields, conversation)
     return Kept(body, known.size + end, _Known(before.inside, tail, request))
 
@@ -82,7 +84,7 @@ def _more_messages(rest: bytes) -> tuple[list[Any], int, bytes]:
     return messages[1:], len(rest[:close].rstrip(_SPACES)), rest[close:]
 
 
-def _read_whole(body: bytes) -> tuple[ReadRequest, Kept[_Known] | None]:
+def _read_whole(body: bytes, images: ImageStore) -> tuple[ReadRequest, Kept[_Known] | None]:
     """The request, and what to remember of it: None unless it has one array of messages, with some in it."""
     try:
         members = parse_object(body).members
@@ -92,7 +94,7 @@ def _read_whole(body: bytes) -> tuple[ReadRequest, Kept[_Known] | None]:
     messages = fields.pop("messages", None)
     if not isinstance(messages, list) or not messages:
         return ReadRequest(fields, Conversation()), None
-    request = ReadRequest(fields, Conversation().extended(messages))
+    request = ReadRequest(fields, Conversation().extended(messages, images))
     places = [member for member in members if member.key == "messages"]
     if len(places) > 1:
         return request, None

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.images.image import ProcessedImage, PromptImage
 from turnstile.compiler.routing.rows import Experts
 
 Cause = Literal[
@@ -54,8 +55,8 @@ class TrainingSequence:
     """(index, version from there on), strictly rising; binding for sampled tokens; "" is unknown."""
     routed_experts: Experts | None = None
     """[T - 1, layers, experts a token], row i is token i's; None unless every row is known."""
-    images: tuple[Mapping[str, Any], ...] = ()
-    processed_images: tuple[Mapping[str, Any], ...] = ()
+    images: tuple[PromptImage, ...] = ()  # in the order of their tokens
+    processed_images: tuple[ProcessedImage, ...] = ()  # of each distinct image; of all or of none
     exchanges: tuple[Call, ...]  # one a turn, in order
     parent: Parent | None = None
     finish_reasons: tuple[str, ...]  # one a turn; "" is unknown

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from turnstile.compiler.causes import Explanation
 from turnstile.compiler.forest import equal_front
+from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.routing.outcome import routed_experts_of
 from turnstile.compiler.selection import EVERYTHING, TRUNCATED, Selection
@@ -65,6 +66,7 @@ def _training_sequence(
         segment_info=_segments(sequence),
         weight_versions=_weight_versions(sequence),
         routed_experts=routed_experts_of(sequence),
+        images=sequence.images,
         exchanges=tuple(Call(turn.exchange_id, turn.choice) for turn in sequence.turns),
         parent=parent and replace(parent, shared_tokens=min(parent.shared_tokens, len(sequence.tokens_T))),
         finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),
@@ -83,13 +85,18 @@ def _parent_of(
     """
     if sequence.parent is None:
         return None
-    parent, shared = sequence.parent, equal_front(sequence.parent.tokens_T, sequence.tokens_T)
+    parent, shared = sequence.parent, _shared(sequence.parent, sequence)
     if explanation.about is not None:
         about = owners[id(explanation.about)]
-        shared_about = equal_front(about.tokens_T, sequence.tokens_T)
+        shared_about = _shared(about, sequence)
         if shared_about >= sequence.shared_tokens:
             parent, shared = about, shared_about
     return Parent(sequence_id_of(parent.turns[0]), shared, explanation.cause)
+
+
+def _shared(one: OpenSequence, other: OpenSequence) -> int:
+    """The length of the longest common beginning, images included."""
+    return agreed_size(one.images, other.images, equal_front(one.tokens_T, other.tokens_T))
 
 
 def _logprobs(sequence: OpenSequence) -> NDArray[np.float64]:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.images.image import PromptImage
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -37,6 +39,7 @@ class Turn:
     """What was read before and after it where the answer tells no version; None when unknown or told."""
     cached_tokens: int | None = None  # of the prompt, whose keys and values the backend had at hand
     num_retractions: int | None = None  # how often it was taken off the device and computed anew
+    images: tuple[PromptImage, ...] = ()  # of the prompt, in order
     sampling: Mapping[str, Any] = field(default_factory=dict)  # as sent
     flags: tuple[str, ...] = ()
     wording: Wording | None = None

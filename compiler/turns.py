@@ -19,6 +19,8 @@ from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.agreement import Ids, count_findings, prompt_ids_of, sampled_ids_of
 from turnstile.compiler.choices_agreement import prompt_conflicts, sum_findings
 from turnstile.compiler.finding import Finding, Place
+from turnstile.compiler.images.image import Image, PromptImage, Unreadable
+from turnstile.compiler.images.placing import ImagePlacer
 from turnstile.compiler.logprobs import logprobs_of
 from turnstile.compiler.prompt_texts import PromptTexts
 from turnstile.compiler.replies import choices_of, was_delivered
@@ -41,6 +43,14 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
+class Readers:
+    """What reads more than text, the same for all exchanges of a compilation."""
+
+    routing: RoutingReader
+    images: ImagePlacer | None  # None: the turns have no images
+
+
+@dataclass(frozen=True, slots=True)
 class ExchangeTurns:
     """What an exchange gives to its group."""
 
@@ -50,6 +60,7 @@ class ExchangeTurns:
     """For every assistant message of the request the wording of the turn whose answer it would be."""
     routing: Mapping[int, RoutedRows] = field(default_factory=dict)
     """By choice, where it is known; apart from the turns because it is large and soon joined."""
+    images: tuple[Image | Unreadable, ...] = ()  # of the request, in order
 
 
 def turns_of(
@@ -58,23 +69,23 @@ def turns_of(
     offset: int,
     texts: Texts,
     versions_read: tuple[str, ...] = (),
-    routing: RoutingReader | None = None,
+    readers: "Readers | None" = None,
 ) -> ExchangeTurns:
     """The turns of an exchange, whose record lies at `offset` of `log`; `texts` are its group's.
 
-    `versions_read` are the weight versions that were read around it, see WeightReadings.around; `routing`
-    reads the routed experts of all its log's exchanges.
+    `versions_read` are the weight versions that were read around it, see WeightReadings.around. Without
+    `readers` the turns have no images, and the log tells all that is known of the model.
     """
     place = Place(exchange.exchange_id, None, log, offset)
     try:
-        return _turns_of(exchange, place, texts, versions_read, routing or RoutingReader())
+        return _turns_of(exchange, place, texts, versions_read, readers or Readers(RoutingReader(), None))
     except Exception as error:  # whatever one exchange holds, the others are compiled
         message = f"reading it failed with a {type(error).__name__}, which no exchange should bring about"
         return ExchangeTurns((), (place.error("undecodable", message),), ())
 
 
 def _turns_of(
-    exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str], routing: RoutingReader
+    exchange: Exchange, place: Place, texts: Texts, versions_read: Sequence[str], readers: Readers
 ) -> ExchangeTurns:
     readings, findings = choices_of(exchange, place)
     if not readings:
@@ -88,13 +99,14 @@ def _turns_of(
     sampling, more = sampling_of(request.fields, place)
     findings += more
     version_read = versions_read[0] if len(versions_read) == 1 else None
-    common = _Common(exchange, place, request.conversation.digest, sampling, version_read)
+    said = request.conversation
+    common = _Common(exchange, place, said.digest, said.images, readers.images, sampling, version_read)
     turns, rows, asked = list[Turn](), dict[int, RoutedRows](), Asked.by(request.fields)
     for reading in readings:
         turn, more = _turn_of(reading, common, texts.prompts)
         findings += more
         if turn is not None:
-            told = routing.read(reading, asked, turn, exchange.backend)
+            told = readers.routing.read(reading, asked, turn, exchange.backend)
             findings += told.findings
             turns += [] if told.contradicts else [_flagged(turn, told.flags)]
             if told.rows is not None:
@@ -103,10 +115,10 @@ def _turns_of(
     if not any(finding.severity == "error" for finding in findings):  # else that may be why
         conflicts += sum_findings(readings, place)
     if conflicts:
-        return ExchangeTurns((), (*findings, *conflicts), request.conversation.answers)
+        return ExchangeTurns((), (*findings, *conflicts), said.answers, images=said.images)
     if len(versions_read) > 1 and not all(turn.weight_spans for turn in turns):
         findings.append(place.warning("weight_version_moved", _moved(versions_read)))
-    return ExchangeTurns(tuple(turns), tuple(findings), request.conversation.answers, rows)
+    return ExchangeTurns(tuple(turns), tuple(findings), said.answers, rows, said.images)
 
 
 def _flagged(turn: Turn, flags: tuple[str, ...]) -> Turn:
@@ -120,6 +132,8 @@ class _Common:
     exchange: Exchange
     place: Place
     request_digest: bytes
+    images: tuple[Image | Unreadable, ...]
+    placer: ImagePlacer | None
     sampling: Mapping[str, Any]
     version_read: str | None  # what was read before and after it, where that is the same
 
@@ -152,11 +166,27 @@ def _turn_of(
         return None, findings
     if not len(sampled_ids):
         return None, [place.warning("nothing_sampled", "the answer holds no sampled token")]
-    return _with_logprobs(reading, common, prompt_ids, sampled_ids)
+    images, findings = _placed(common, prompt_ids, place)
+    if images is None:
+        return None, findings
+    turn, more = _with_logprobs(reading, common, prompt_ids, sampled_ids, images)
+    return turn, findings + more
+
+
+def _placed(
+    common: _Common, prompt_ids: Ids, place: Place
+) -> tuple[tuple[PromptImage, ...] | None, list[Finding]]:
+    if common.placer is None:
+        return (), []
+    return common.placer.place(common.images, prompt_ids, common.exchange.backend, place)
 
 
 def _with_logprobs(
-    reading: ChoiceReading, common: _Common, prompt_ids: Ids, sampled_ids: Ids
+    reading: ChoiceReading,
+    common: _Common,
+    prompt_ids: Ids,
+    sampled_ids: Ids,
+    images: tuple[PromptImage, ...],
 ) -> tuple[Turn | None, list[Finding]]:
     """The turn, once its ids are known to be right; None when none of its logprobs is known."""
     place = common.place.at_choice(reading.choice)
@@ -191,6 +221,7 @@ def _with_logprobs(
         version_read=None if spans else common.version_read,
         cached_tokens=_believed(reading.cached_tokens, len(prompt_ids)),
         num_retractions=reading.num_retractions,
+        images=images,
         sampling=common.sampling,
         flags=tuple(flags),
         wording=Wording(common.request_digest, reply_digest(reading.message or {})),
@@ -220,8 +251,8 @@ def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[
 
 
 def _not_compiled(request: ReadRequest, place: Place) -> list[Finding]:
-    """One finding when there is more in the exchange than text."""
-    if not request.conversation.has_images:
+    """One finding when there is more in the exchange than text and images."""
+    if not request.conversation.has_other_media:
         return []
-    message = "holds images, which this version does not compile; its tokens are compiled as text"
+    message = "holds video or sound, which this version does not compile; its tokens are compiled as text"
     return [place.warning("not_compiled", message)]

@@ -18,6 +18,7 @@ from turnstile.addon.tracelog.records import Exchange, content_decoded
 from turnstile.compiler.errors import InvariantBroken
 from turnstile.compiler.export import read_sequences
 from turnstile.compiler.forest import equal_front
+from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.readable_logs import Unreadable, open_readable
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.sequence import Call, TrainingSequence
@@ -147,6 +148,7 @@ def _parent_fault(sequence: TrainingSequence, group: dict[str, TrainingSequence]
     if parent is None:
         return f"its parent {sequence.parent.sequence_id} does not stand before it in its group"
     found = equal_front(parent.tokens, sequence.tokens)
+    found = agreed_size(parent.images, sequence.images, found)
     if not found or shared != found:
         return f"shares {found} tokens with {sequence.parent.sequence_id}, not the {shared} that are said"
     return ""

@@ -4,7 +4,7 @@ Independent of merging: each call of a sequence is read from the log again, and 
 where that says, with the log-probabilities that it was sampled at. One group is held at a time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -13,13 +13,16 @@ import numpy as np
 
 from turnstile.compiler.errors import InvariantBroken
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.images.image import Image, Unreadable
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.selection import TRUNCATED
 from turnstile.compiler.sequence import Call, TrainingSequence
 from turnstile.compiler.turn import Turn
-from turnstile.compiler.turns import Texts, turns_of
+from turnstile.compiler.turns import Readers, Texts, turns_of
+
+Logged = tuple[Turn, tuple[Image | Unreadable, ...]]  # a turn, the images of its request in order
 
 
 def verify_against_logs(sequences: Iterable[TrainingSequence], path: Path, replay: Replay) -> None:
@@ -27,9 +30,9 @@ def verify_against_logs(sequences: Iterable[TrainingSequence], path: Path, repla
     for group_id, in_group in groupby(sequences, key=attrgetter("group_id")):
         members = list(in_group)
         owners = {call: sequence for sequence in members for call in sequence.exchanges}
-        turns, misrouted = dict[Call, Turn](), dict[str, str]()
-        for turn, rows in _turns_of_group(replay, group_id):
-            turns[call := Call(turn.exchange_id, turn.choice)] = turn
+        turns, misrouted = dict[Call, Logged](), dict[str, str]()
+        for logged, rows in _turns_of_group(replay, group_id):
+            turns[call := Call(logged[0].exchange_id, logged[0].choice)] = logged
             if rows is not None and (owner := owners.get(call)) and (fault := _routing_fault(owner, rows)):
                 misrouted.setdefault(owner.sequence_id, f"{_name(call)} {fault}")
         for sequence in members:
@@ -37,14 +40,14 @@ def verify_against_logs(sequences: Iterable[TrainingSequence], path: Path, repla
                 raise InvariantBroken(f"{path}: sequence {sequence.sequence_id}: {fault}")
 
 
-def _turns_of_group(replay: Replay, group_id: str) -> Iterator[tuple[Turn, RoutedRows | None]]:
+def _turns_of_group(replay: Replay, group_id: str) -> Iterator[tuple[Logged, RoutedRows | None]]:
     if group_id not in replay.groups:
         return
-    texts, routing = Texts(), RoutingReader()
+    texts, readers = Texts(), Readers(RoutingReader(), None)
     for item in replay.exchanges_of(group_id):
         if not isinstance(item, Finding):
-            read = turns_of(item.exchange, item.log, item.offset, texts, routing=routing)
-            yield from ((turn, read.routing.get(turn.choice)) for turn in read.turns)
+            read = turns_of(item.exchange, item.log, item.offset, texts, readers=readers)
+            yield from (((turn, read.images), read.routing.get(turn.choice)) for turn in read.turns)
 
 
 def _routing_fault(sequence: TrainingSequence, rows: RoutedRows) -> str:
@@ -64,13 +67,14 @@ def _name(call: Call) -> str:
     return f"choice {call.choice} of {call.exchange_id}"
 
 
-def _fault(sequence: TrainingSequence, turns: Mapping[Call, Turn]) -> str:
+def _fault(sequence: TrainingSequence, turns: Mapping[Call, Logged]) -> str:
     """What the logs do not bear out; "" for nothing."""
     sampled_T = np.zeros(len(sequence.tokens), bool)
     for call in sequence.exchanges:
-        if (turn := turns.get(call)) is None:
+        if (logged := turns.get(call)) is None:
             return f"the logs hold no turn for {_name(call)}"
-        if fault := _turn_fault(sequence, turn):
+        turn, images = logged
+        if fault := _turn_fault(sequence, turn) or _image_fault(sequence, turn, images):
             return f"{_name(call)} {fault}"
         start, end = _sampled_span(sequence, turn)
         sampled_T[start:end] = ~np.isnan(turn.logprobs[: end - start])
@@ -98,3 +102,13 @@ def _sampled_span(sequence: TrainingSequence, turn: Turn) -> tuple[int, int]:
     start = len(turn.prompt_ids)
     end = start + len(turn.sampled_ids)
     return start, min(end, len(sequence.tokens)) if TRUNCATED in sequence.flags else end
+
+
+def _image_fault(sequence: TrainingSequence, turn: Turn, images: Sequence[Image | Unreadable]) -> str:
+    """Whether the sequence has other images in the turn's prompt than the request had."""
+    end = len(turn.prompt_ids)
+    found = [image.sha256 for image in sequence.images if image.token_span[0] < end]
+    expected = [image.sha256 if isinstance(image, Image) else "" for image in images]
+    if found != expected:
+        return f"has {len(expected)} images in its request, which are not the {len(found)} of the sequence"
+    return ""

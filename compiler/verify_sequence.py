@@ -1,5 +1,6 @@
 """What must hold of every training sequence by itself."""
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
@@ -91,4 +92,37 @@ def _flags(sequence: TrainingSequence) -> str:
     )
 
 
-_CHECKS = (_lengths, _tokens, _segments, _logprobs, _weight_versions, _routing, _turns, _flags)
+def _images(sequence: TrainingSequence) -> str:
+    at = 0
+    for number, image in enumerate(sequence.images, 1):
+        start, size = image.token_span
+        if not (at <= start and 0 < size <= len(sequence.tokens) - start):
+            return f"image {number} has {size} tokens from {start} on, expected some behind {at} of its own"
+        at = start + size
+        if sequence.loss_mask[start:at].any():
+            return f"image {number} has tokens that were sampled"
+        if hashlib.sha256(image.data).hexdigest() != image.sha256:
+            return f"the file of image {number} does not have its SHA-256"
+    return ""
+
+
+def _processed_images(sequence: TrainingSequence) -> str:
+    made = [processed.sha256 for processed in sequence.processed_images]
+    distinct = list(dict.fromkeys(image.sha256 for image in sequence.images))
+    if made and made != distinct:
+        return f"{len(made)} images are processed, expected each of {len(distinct)} once, in their order"
+    return ""
+
+
+_CHECKS = (
+    _lengths,
+    _tokens,
+    _segments,
+    _logprobs,
+    _weight_versions,
+    _routing,
+    _turns,
+    _images,
+    _processed_images,
+    _flags,
+)

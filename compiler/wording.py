@@ -5,7 +5,7 @@ a split is called, so digests of the messages are kept; the messages themselves 
 
 An answer counts as unchanged when text, tool calls (ids, names, arguments as written) and reasoning are the
 same. Absent, null and empty are one; a list of text parts is the text. All other messages must be the same
-JSON.
+JSON. The images of the messages are taken out on the way.
 """
 
 import hashlib
@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 import orjson
 
+from turnstile.compiler.images.image import Image, Unreadable
+from turnstile.compiler.images.request_images import ImageStore, has_other_media
 from turnstile.compiler.turn import Wording
 
 _SIZE = 16  # bytes of a digest
@@ -37,7 +39,8 @@ class Conversation:
 
     answers: tuple[Wording, ...] = ()
     """For every assistant message the wording of the turn whose answer it would be."""
-    has_images: bool = False
+    images: tuple[Image | Unreadable, ...] = ()  # of all messages in order
+    has_other_media: bool = False  # video or sound
     running: _Hash = field(default_factory=_new_hash)  # over all messages; copied, never updated
 
     @property
@@ -45,18 +48,21 @@ class Conversation:
         """Of all messages in order."""
         return self.running.digest()
 
-    def extended(self, messages: Iterable[Any]) -> "Conversation":
-        """The conversation with more messages at its end."""
-        answers, has_images, running = list(self.answers), self.has_images, self.running.copy()
+    def extended(self, messages: Iterable[Any], store: ImageStore | None = None) -> "Conversation":
+        """The conversation with more messages at its end; `store` has the images of its group."""
+        store = ImageStore() if store is None else store
+        answers, images, running = list(self.answers), list(self.images), self.running.copy()
+        has_other = self.has_other_media
         for message in messages:
             if isinstance(message, dict):
                 if message.get("role") == "assistant":
                     answers.append(Wording(running.digest(), reply_digest(message)))
-                has_images = has_images or _has_images(message.get("content"))
+                images += store.images_of(message)
+                has_other = has_other or has_other_media(message)
             text = _json(message)
             running.update(b"%d:" % len(text))
             running.update(text)
-        return Conversation(tuple(answers), has_images, running)
+        return Conversation(tuple(answers), tuple(images), has_other, running)
 
 
 def reply_digest(message: Mapping[str, Any]) -> bytes:
@@ -85,11 +91,6 @@ def _call(call: Any) -> Any:
     if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
         return call
     return [call.get("id"), function.get("name"), function.get("arguments")]
-
-
-def _has_images(content: Any) -> bool:
-    parts = content if isinstance(content, list) else ()
-    return any(isinstance(part, dict) and "image" in str(part.get("type")) for part in parts)
 
 
 def _json(value: Any) -> bytes:

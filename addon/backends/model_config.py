@@ -13,10 +13,14 @@ CONFIG_KEYS = frozenset(
     {
         "architectures",
         "audio_token_id",
+        "boi_token_index",
         "decoder_sparse_step",
         "first_k_dense_replace",
+        "image_start_token_id",
         "image_token_id",
         "image_token_index",
+        "img_context_token_id",
+        "media_placeholder_token_id",
         "mlp_only_layers",
         "model_type",
         "moe_layer_freq",
@@ -34,6 +38,7 @@ CONFIG_KEYS = frozenset(
         "vocab_size",
     }
 )
+WHOLE_MODEL = frozenset({"model_type", "architectures"})
 TEXT_PARTS = ("text_config", "llm_config", "language_config")
 SIZE_LIMIT_BYTES = 16 * 1024 * 1024
 
@@ -56,7 +61,7 @@ def _flattened(config: Mapping[str, Any]) -> dict[str, Any]:
     fields = {key: config[key] for key in CONFIG_KEYS if key in config}
     for part in TEXT_PARTS:
         if isinstance(text := config.get(part), dict):
-            # model_type and architectures name the whole model, as /model_info does.
-            own = {"model_type", "architectures"} & fields.keys()
+            # These are of the whole model, as in /model_info; the text part may have token ids as null.
+            own = {key for key in fields if key in WHOLE_MODEL or key.endswith(("_token_id", "_token_index"))}
             fields |= {key: text[key] for key in CONFIG_KEYS - own if key in text}
     return dict(sorted(fields.items()))

@@ -14,7 +14,7 @@ from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.restoring import Restored, restore_chat
 from turnstile.addon.capture import live_replies
 from turnstile.addon.capture.admission import admit
-from turnstile.addon.capture.answers import Answer, give, internal_error, invalid_request, not_recorded
+from turnstile.addon.capture.answers import Answer, give, internal_error, not_recorded
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.control import control_answer
 from turnstile.addon.capture.in_flight import InFlight
@@ -23,7 +23,7 @@ from turnstile.addon.capture.live_choice import may_stream_live
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recording import record
-from turnstile.addon.capture.remote_images import names_remote_image
+from turnstile.addon.capture.remote_images import named_images
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import (
@@ -150,16 +150,20 @@ async def _ask(session: Session, held: InFlight) -> None:
         body = content_decoded(held.request, held.request_headers)
     except ValueError:
         return
-    if names_remote_image(body):
-        await _refuse(session, held, _remote_image())
+    images = await session.images.splices(named_images(body), held.route.group_id, held.route.rollout_id)
+    if isinstance(images, Answer):
+        await _refuse(session, held, images)
         return
     try:
         asking = _asking(session, body, facts, request.headers)
     except AskingError:
-        return
+        if not images:
+            return
+        asking = None
+    splices = tuple(sorted((*(asking.splices if asking else ()), *images), key=lambda splice: splice.start))
     request.headers.pop("content-encoding", None)
-    request.content = spliced(body, asking.splices)
-    held.asking, held.splices = asking, asking.splices
+    request.content = spliced(body, splices)
+    held.asking, held.splices = asking, splices
 
 
 def _asking(session: Session, body: bytes, facts: BackendFacts | None, headers: HttpHeaders) -> Asking:
@@ -180,14 +184,6 @@ def _moe(settings: Settings, facts: BackendFacts | None) -> Moe:
 async def _refuse(session: Session, held: InFlight, answer: Answer) -> None:
     give(held.flow, answer)
     await _record_early(session, held, "refused", answer.content["error"]["message"])
-
-
-def _remote_image() -> Answer:
-    message = (
-        "An image_url names an http(s) address: the backend would fetch it, and the record could not tell "
-        "which bytes the model saw. Send the image as a data: URL."
-    )
-    return invalid_request(400, message, code="remote_image", param="messages")
 
 
 def _restored(session: Session, held: InFlight, response: Response) -> Restored | Answer | None:

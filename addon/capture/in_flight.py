@@ -32,11 +32,12 @@ class InFlight:
 
     @property
     def size_bytes(self) -> int:
-        """Of both bodies, as far as they have come."""
+        """Of both bodies, as far as they have come, and of what was put into the request."""
+        asked = len(self.request) + sum(len(splice.insert) for splice in self.splices)
         if self.stream is not None:
-            return len(self.request) + self.stream.size_bytes
+            return asked + self.stream.size_bytes
         response = self.flow.response
-        return len(self.request) + len((response.raw_content if response else None) or b"")
+        return asked + len((response.raw_content if response else None) or b"")
 
     def note(self, problem: str) -> None:
         """Has the record say what went wrong in Turnstile itself."""

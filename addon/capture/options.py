@@ -16,6 +16,8 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.optmanager import OptManager
 from mitmproxy.proxy.mode_specs import ProxyMode, ReverseMode
 
+from turnstile.addon.capture.image_hosts import ImageHosts, parse_hosts
+
 Durability = Literal["record", "fsync", "batch"]
 OnLogError = Literal["fail", "pass"]
 Moe = Literal["auto", "off", "full"]
@@ -45,7 +47,11 @@ DEFAULTS: Mapping[str, tuple[str, str]] = {
         "fail",
         "A harness whose exchange cannot be written gets 507 (fail), or its answer all the same (pass).",
     ),
-    "turnstile_fetch_images": ("off", "Hosts that http(s) image URLs are fetched from: off refuses them."),
+    "turnstile_fetch_images": (
+        "off",
+        "Hosts that http(s) image URLs are fetched from, separated by commas: names, addresses, networks; "
+        "off refuses such URLs.",
+    ),
     "turnstile_secret": ("", "When set, every URL needs it as bearer key or as X-Turnstile-Key."),
     "turnstile_redact_headers": (
         "authorization,cookie,x-api-key,proxy-authorization,x-turnstile-key",
@@ -77,6 +83,7 @@ class Settings:
     moe: Moe
     durability: Durability
     on_log_error: OnLogError
+    image_hosts: ImageHosts | None  # None: no image is fetched
     secret: bytes = field(repr=False)  # empty: none needed
     redacted_headers: frozenset[str]  # lower case
 
@@ -121,10 +128,6 @@ def read_settings(options: OptManager) -> Settings | None:
     _refuse_streamed_bodies(options.stream_large_bodies)
     _refuse_hosts_passed_by(options)
     _choice(found, "turnstile_token_in", "off")
-    if found["turnstile_fetch_images"] != "off":
-        raise SettingsError(
-            _line(found, "turnstile_fetch_images", "off (fetching from named hosts is not built yet)")
-        )
     return Settings(
         backend_url=_backend_url(options.mode),
         log_directory=_directory(found),
@@ -134,6 +137,7 @@ def read_settings(options: OptManager) -> Settings | None:
         moe=cast(Moe, _choice(found, "turnstile_moe", "auto", "off", "full")),
         durability=cast(Durability, _choice(found, "turnstile_durability", "record", "fsync", "batch")),
         on_log_error=cast(OnLogError, _choice(found, "turnstile_on_log_error", "fail", "pass")),
+        image_hosts=_image_hosts(found),
         secret=found["turnstile_secret"].encode(),
         redacted_headers=_header_names(found),
     )
@@ -202,6 +206,16 @@ def _choice(found: Mapping[str, str], name: str, *choices: str) -> str:
         late = " (it is not built yet)" if (name, value) in NOT_BUILT else ""
         raise SettingsError(_line(found, name, f"{' or '.join(choices)}{late}"))
     return value
+
+
+def _image_hosts(found: Mapping[str, str]) -> ImageHosts | None:
+    name = "turnstile_fetch_images"
+    if found[name] == "off":
+        return None
+    try:
+        return parse_hosts(found[name])
+    except ValueError as error:
+        raise SettingsError(_line(found, name, f"off, or hosts separated by commas; {error}")) from error
 
 
 def _header_names(found: Mapping[str, str]) -> frozenset[str]:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.capture.counters import Counters
+from turnstile.addon.capture.fetched_images import FetchedImages
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recorder import Recorder
@@ -24,6 +25,7 @@ class Session:
     recorder: Recorder
     backend: BackendWatch
     weights: WeightReader
+    images: FetchedImages
     counters: Counters = field(default_factory=Counters)
     in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
@@ -46,7 +48,8 @@ def open_session(settings: Settings) -> Session:
     backend.start()
     weights = WeightReader(settings.backend_url, recorder.record_at_once)
     logger.info("turnstile: recording into %s", writer.position.path)
-    return Session(settings, recorder, backend, weights)
+    images = FetchedImages(settings.image_hosts)
+    return Session(settings, recorder, backend, weights, images)
 
 
 @cache

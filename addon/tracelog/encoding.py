@@ -13,7 +13,8 @@ from turnstile.addon.tracelog.bases import Base, Bases
 from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
 from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, longest_array, rebuild
-from turnstile.addon.tracelog.records import Arrival, Exchange, Splice, Summary
+from turnstile.addon.tracelog.records import Arrival, Exchange, Summary
+from turnstile.addon.tracelog.splices import pack_splices, unpack_splices
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,13 @@ def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
     request_recipe.add_copy(REQUEST, 0, shared)
     request_recipe.add_new(exchange.request, shared, len(exchange.request))
     array, array_start, reply_recipe = _reply_recipe(exchange.reply, base)
-    body = packed(_details(exchange, request_recipe, reply_recipe))
+    splices, blobs = pack_splices(exchange.splices)
+    body = packed(_details(exchange, request_recipe, reply_recipe, splices))
     envelope = _envelope(exchange, log_id, base)
     frame = pack_record(RecordType.EXCHANGE, envelope, body, base.dictionary if base else b"")
     return Encoded(
         frame,
-        request_recipe.blobs | reply_recipe.blobs,
+        request_recipe.blobs | reply_recipe.blobs | blobs,
         base.depth + 1 if base else 0,
         request,
         array,
@@ -105,11 +107,11 @@ def numbered_id(log_id: str, number: int) -> str:
     return f"{log_id}-{number:06d}"
 
 
-def _details(exchange: Exchange, request: Recipe, reply: Recipe) -> dict[str, Any]:
+def _details(exchange: Exchange, request: Recipe, reply: Recipe, splices: list[Any]) -> dict[str, Any]:
     return {
         "request_headers": exchange.request_headers,
         "reply_headers": exchange.reply_headers,
-        "splices": [[splice.start, splice.end, splice.insert] for splice in exchange.splices],
+        "splices": splices,
         "missing": exchange.missing,
         "request": request.steps,
         "reply": reply.steps,
@@ -195,7 +197,7 @@ def decode_exchange(
         status=summary.status,
         request_headers=_headers(details["request_headers"]),
         request=request,
-        splices=tuple(Splice(*fields) for fields in details["splices"]),
+        splices=unpack_splices(details["splices"], blob),
         reply_headers=_headers(details["reply_headers"]),
         reply=reply,
         arrivals=_arrivals(details.get("arrivals", ())),

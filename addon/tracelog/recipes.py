@@ -1,8 +1,8 @@
 """A body as a recipe: new bytes, bytes of the base exchange, and blobs.
 
 On disk (FORMAT.md, "Recipes") a step is an int (so many new bytes), `[body, start, size]` (a copy from
-the base exchange: body 0 its request, 1 its reply) or 32 bytes (the SHA-256 of a blob that stands here
-in base64).
+the base exchange: body 0 its request, 1 its reply), 32 bytes (the SHA-256 of a blob that stands here
+in base64) or `[SHA-256, ...]` (the same, in another spelling of base64).
 """
 
 import base64
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnstile.addon.tracelog.base64_spans import base64_spans
+from turnstile.addon.tracelog.base64_spans import USUAL, base64_spans
+from turnstile.addon.tracelog.base64_spelling import Spelling
 
 REQUEST, REPLY = 0, 1  # the two bodies of an exchange
 
@@ -32,12 +33,12 @@ class Recipe:
         """body[start:end] is new, but for the long base64 spans in it, which become blobs."""
         at = start
         part = body if end == len(body) else body[:end]
-        for first, last, raw in base64_spans(part, start):
-            self._add_literal(body, at, first)
-            digest = hashlib.sha256(raw).digest()
-            self.blobs[digest] = raw
-            self.steps.append(digest)
-            at = last
+        for span in base64_spans(part, start):
+            self._add_literal(body, at, span.start)
+            digest = hashlib.sha256(span.raw).digest()
+            self.blobs[digest] = span.raw
+            self.steps.append(digest if span.spelling == USUAL else [digest, *span.spelling.fields()])
+            at = span.end
         self._add_literal(body, at, end)
 
     def add_copy(self, body: int, start: int, size: int) -> None:
@@ -80,6 +81,20 @@ def rebuild(
 
     Raises ValueError for a step that does not fit, before it takes more memory than `size`.
     """
+    body, taken = put_together(steps, new, base, blob, size)
+    if len(body) != size:
+        raise ValueError(f"the steps give {len(body)} bytes, the body has {size}")
+    return body, taken
+
+
+def put_together(
+    steps: list[Any],
+    new: memoryview,
+    base: tuple[bytes, bytes],
+    blob: Callable[[bytes], bytes],
+    most: int,
+) -> tuple[bytes, int]:
+    """As `rebuild`, of a body of which only is known that it has at `most` so many bytes."""
     parts: list[bytes | memoryview] = []
     taken = total = 0
     for step in steps:
@@ -89,15 +104,17 @@ def rebuild(
         elif isinstance(step, bytes):
             part = base64.b64encode(blob(step))
             expected = len(part)
+        elif isinstance(step[0], bytes):
+            digest, *fields = step
+            part = Spelling.from_fields(fields).spell(blob(digest))
+            expected = len(part)
         else:
             which, start, expected = step
             part = memoryview(base[which])[start : start + expected]
         total += len(part)
-        if len(part) != expected or total > size:
+        if len(part) != expected or total > most:
             raise ValueError(
-                f"step {len(parts)} gives {len(part)} bytes of {expected}, {total} of {size} in all"
+                f"step {len(parts)} gives {len(part)} bytes of {expected}, {total} of {most} in all"
             )
         parts.append(part)
-    if total != size:
-        raise ValueError(f"the steps give {total} bytes, the body has {size}")
     return b"".join(parts), taken

@@ -40,7 +40,8 @@ def by_cause(why: Explanation, refused_because: str) -> Verdict | None:
     if why.cause == "routing_changed":
         return Verdict("routing_changed", refused_because)
     if why.cause == "image_changed":
-        return Verdict("image_changed", f"other pictures stand behind the tokens shared with {name}")
+        changed = f"other pictures stand behind the tokens shared with {name}"
+        return Verdict("image_changed", refused_because or changed)
     if why.cause == "aborted":
         return Verdict("retry", f"exactly the prompt of {name}, whose answer was broken off or not delivered")
     if why.cause == "sibling":

@@ -1,7 +1,7 @@
 """JSON Lines: one sequence a line.
 
-Numbers are written as the shortest text that reads back to the same float64, routed experts as base64 of
-little-endian int32.
+Numbers are written as the shortest text that reads back to the same float64; files of images, values of
+tensors, and routed experts as little-endian int32, in base64.
 """
 
 import json
@@ -30,6 +30,9 @@ class JsonlWriter:
         record = as_record(sequence)
         if sequence.routed_experts is not None:
             record["routed_experts"] = b64encode(sequence.routed_experts.astype("<i4").tobytes()).decode()
+        tensors = (tensor for made in record["processed_images"] for tensor in made["tensors"].values())
+        for holder in (*record["images"], *tensors):
+            holder["data"] = b64encode(holder["data"]).decode()
         self._file.write(json_line(record))
 
 

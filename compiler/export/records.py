@@ -1,6 +1,9 @@
-"""A training sequence as the record that all formats hold, and back. The fields are the README's table."""
+"""A training sequence as the record that all formats hold, and back. The fields are the README's table.
 
-from base64 import b64decode
+An image's file and a tensor's values are bytes here; a format that holds text writes them in base64.
+"""
+
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.images.image import ProcessedImage, PromptImage
 from turnstile.compiler.routing.rows import Experts, narrowed
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 from turnstile.compiler.token_ids import ids_from_list
@@ -28,8 +32,8 @@ def as_record(sequence: TrainingSequence) -> dict[str, Any]:
         "weight_versions": sequence.weight_versions,
         "routed_experts": sequence.routed_experts,  # an array or None
         "routed_experts_shape": sequence.routed_experts_shape,
-        "images": sequence.images,
-        "processed_images": sequence.processed_images,
+        "images": [asdict(image) for image in sequence.images],
+        "processed_images": [_processed_record(processed) for processed in sequence.processed_images],
         "exchanges": [asdict(call) for call in sequence.exchanges],
         "parent": None if sequence.parent is None else asdict(sequence.parent),
         "finish_reasons": sequence.finish_reasons,
@@ -54,8 +58,8 @@ def from_record(record: Mapping[str, Any]) -> TrainingSequence:
         segment_info=tuple((bool(is_trained), length) for is_trained, length in record["segment_info"]),
         weight_versions=tuple((index, version) for index, version in record["weight_versions"]),
         routed_experts=_routed_experts(record["routed_experts"], record["routed_experts_shape"]),
-        images=tuple(record["images"]),
-        processed_images=tuple(record["processed_images"]),
+        images=tuple(_image(image) for image in record["images"]),
+        processed_images=tuple(_processed(processed) for processed in record["processed_images"]),
         exchanges=tuple(Call(**call) for call in record["exchanges"]),
         parent=None if record["parent"] is None else Parent(**record["parent"]),
         finish_reasons=tuple(record["finish_reasons"]),
@@ -76,7 +80,7 @@ def _routed_experts(values: NDArray[Any] | str | None, shape: Sequence[int] | No
         return values
     if shape is None or len(shape) != 3:
         raise ValueError(f"routed_experts has the shape {shape}, expected [rows, layers, experts a token]")
-    return narrowed(np.frombuffer(b64decode(values, validate=True), "<i4").reshape(shape))
+    return narrowed(np.frombuffer(base64.b64decode(values, validate=True), "<i4").reshape(shape))
 
 
 def _logprobs(values: NDArray[np.float64] | Sequence[Any]) -> NDArray[np.float64]:
@@ -85,3 +89,33 @@ def _logprobs(values: NDArray[np.float64] | Sequence[Any]) -> NDArray[np.float64
     if not set(map(type, values)) <= {int, float}:
         raise TypeError("a logprob is no number")
     return np.array(values, np.float64)
+
+
+def _image(record: Mapping[str, Any]) -> PromptImage:
+    start, size = record["token_span"]
+    return PromptImage(record["sha256"], record["mime"], _bytes(record["data"]), (start, size))
+
+
+def _processed_record(processed: ProcessedImage) -> dict[str, Any]:
+    tensors = {name: _tensor_record(tensor) for name, tensor in processed.tensors.items()}
+    return {"sha256": processed.sha256, "processor": processed.processor, "tensors": tensors}
+
+
+def _processed(record: Mapping[str, Any]) -> ProcessedImage:
+    tensors = {name: _tensor(tensor) for name, tensor in record["tensors"].items()}
+    return ProcessedImage(record["sha256"], record["processor"], tensors)
+
+
+def _tensor_record(tensor: NDArray[np.generic]) -> dict[str, Any]:
+    """Values little-endian in C order; `dtype` is numpy's name, which says nothing of the order of bytes."""
+    little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
+    return {"dtype": tensor.dtype.name, "shape": list(tensor.shape), "data": little.tobytes()}
+
+
+def _tensor(record: Mapping[str, Any]) -> NDArray[np.generic]:
+    stored = np.frombuffer(_bytes(record["data"]), np.dtype(record["dtype"]).newbyteorder("<"))
+    return stored.reshape(record["shape"]).astype(record["dtype"], copy=False)
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data if isinstance(data, bytes) else base64.b64decode(data, validate=True)

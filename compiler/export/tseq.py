@@ -1,9 +1,13 @@
 """The `.tseq` file: a zstd frame of msgpack maps, a header and then one a sequence.
 
-The header is {"format": "turnstile sequences", "version": 1}. A sequence has the fields of the JSONL line;
+The header is {"format": "turnstile sequences", "version": 2}. A sequence has the fields of the JSONL line;
 `tokens`, `logprobs` and `routed_experts` (if not nil) are arrays: {"dtype": "<i4", "<f8", "|u1" or "<u2",
 "shape": [...], "data": its bytes, little-endian, C order}. A map like that anywhere else is what a harness
 sent. Integers beyond 64 bits are msgpack extension 1, in decimal.
+
+Since version 2: `routed_experts`; an image's file stands once, as {"image": its SHA-256 in hexadecimal,
+"data": its bytes}, somewhere before the first sequence that has it; in `images` there is no `data`. The
+tensors in `processed_images` have their bytes as `data`.
 """
 
 from collections.abc import Iterator
@@ -19,7 +23,7 @@ from turnstile.compiler.errors import SequenceFileError
 from turnstile.compiler.export.records import as_record, from_record
 from turnstile.compiler.sequence import TrainingSequence
 
-VERSION = 1
+VERSION = 2
 
 _NAME = "turnstile sequences"
 _LEVEL = 3
@@ -42,12 +46,18 @@ class TseqWriter:
 
     def __init__(self, stream: _Sink) -> None:
         self._stream = stream
+        self._written: set[str] = set()  # images
         self._stream.write(msgpack.packb({"format": _NAME, "version": VERSION}))
 
     def write(self, sequence: TrainingSequence) -> None:
         """Appends a sequence."""
-        packed = msgpack.packb(as_record(sequence), default=_packable, unicode_errors="surrogatepass")
-        self._stream.write(packed)
+        record = as_record(sequence)
+        for image in record["images"]:
+            data = image.pop("data")
+            if image["sha256"] not in self._written:
+                self._written.add(image["sha256"])
+                self._stream.write(msgpack.packb({"image": image["sha256"], "data": data}))
+        self._stream.write(msgpack.packb(record, default=_packable, unicode_errors="surrogatepass"))
 
 
 @contextmanager
@@ -59,14 +69,18 @@ def open_writer(path: Path) -> Iterator[TseqWriter]:
 
 def read(path: Path) -> Iterator[TrainingSequence]:
     """The sequences of a file in order. Raises SequenceFileError where it is cut off or damaged."""
-    count = 0
+    count, images = 0, dict[str, bytes]()
     with path.open("rb") as file:
         try:
             maps = _maps(file)
             _check_header(next(maps, None), path)
             for item in maps:
+                if "image" in item:
+                    images[item["image"]] = item["data"]
+                    continue
                 arrays = {name: _array(item[name]) for name in _ARRAYS if item[name] is not None}
-                yield from_record(item | arrays)
+                files = [image | {"data": images[image["sha256"]]} for image in item["images"]]
+                yield from_record(item | arrays | {"images": files})
                 count += 1
         except (ValueError, KeyError, TypeError, zstandard.ZstdError, msgpack.UnpackException) as error:
             raise SequenceFileError(

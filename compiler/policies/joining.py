@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from turnstile.compiler.causes import Explanation
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.open_sequence import OpenSequence, Tokens
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.turn import Turn
 
 CONTEXT_NOT_SEEN = "context_not_seen"
+
+Images = tuple[PromptImage, ...]
 
 Join = Callable[[OpenSequence, OpenSequence], OpenSequence | None]
 """Puts a later sequence behind an earlier one; None where the policy has no way to."""
@@ -42,10 +45,10 @@ def joined(
     return _linked(sequences, chains, chain_of), _about_what_is_left(explanations, chains, first_part)
 
 
-def in_context(turn: Turn, context_T: Tokens, *, was_seen: bool) -> Turn:
-    """The turn as if it had had this prompt."""
+def in_context(turn: Turn, context_T: Tokens, images: Images, *, was_seen: bool) -> Turn:
+    """The turn as if it had had this prompt, with these images."""
     flags = turn.flags if was_seen or CONTEXT_NOT_SEEN in turn.flags else (*turn.flags, CONTEXT_NOT_SEEN)
-    return replace(turn, prompt_ids=context_T, flags=flags)
+    return replace(turn, prompt_ids=context_T, images=images, flags=flags)
 
 
 def named_after(policy: str, sequence: TrainingSequence) -> TrainingSequence:

@@ -25,7 +25,8 @@ def realigned(earlier: OpenSequence, later: OpenSequence) -> OpenSequence:
         at = prompt.place(turn, end, seen)
         if at is not None:
             was_seen = at == len(turn.prompt_ids) and at <= seen
-            turns.append(in_context(turn, prompt_T[:at], was_seen=was_seen))
+            images = tuple(image for image in later.turns[0].images if image.token_span[0] < at)
+            turns.append(in_context(turn, prompt_T[:at], images, was_seen=was_seen))
             starts.append(end)
             end = at + len(turn.sampled_ids)
     return replace(

@@ -8,13 +8,16 @@ An answer that did not end with a stop token, or ends otherwise in the prompt, c
 sequence. Routing is left out, for its rows are those of other tokens.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies.joining import in_context
 from turnstile.compiler.routing.joined import KnownRouting
+from turnstile.compiler.turn import Turn
 
 _ENDED = ("stop", "tool_calls")
 
@@ -32,7 +35,12 @@ def spliced(earlier: OpenSequence, later: OpenSequence) -> OpenSequence | None:
     tokens_T = np.concatenate((earlier.tokens_T, later.tokens_T[cut:]))
     was_seen = np.array_equal(prompt_T[:cut], earlier.tokens_T)
     moved = [
-        in_context(turn, tokens_T[: kept + len(turn.prompt_ids) - cut], was_seen=was_seen)
+        in_context(
+            turn,
+            tokens_T[: kept + len(turn.prompt_ids) - cut],
+            (*earlier.images, *_moved_images(turn, cut, kept - cut)),
+            was_seen=was_seen,
+        )
         for turn in later.turns
     ]
     return replace(
@@ -43,3 +51,11 @@ def spliced(earlier: OpenSequence, later: OpenSequence) -> OpenSequence | None:
         rollout_ids=earlier.rollout_ids | later.rollout_ids,
         routing=KnownRouting(),
     )
+
+
+def _moved_images(turn: Turn, cut: int, offset: int) -> Iterator[PromptImage]:
+    """The images of its prompt from `cut` on, as far away as their tokens are."""
+    for image in turn.images:
+        start, size = image.token_span
+        if start >= cut:
+            yield replace(image, token_span=(start + offset, size))

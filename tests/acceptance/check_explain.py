@@ -8,7 +8,6 @@ names what differs.
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from shared_logs import write_logs
@@ -50,7 +49,6 @@ KINDS: Mapping[str, list[str]] = {
     "063": ["history_edited"],
 }
 TAKES_TEXT = {"dense_tool_loop_drift", "dense_two_turns_drift"}
-TAKES_IMAGES = {"vl_two_turns_other_image", "060"}
 
 
 def kinds_in(folder: Path, tokenizer: Tokenizer | None) -> dict[str, list[str]]:
@@ -73,8 +71,7 @@ def main() -> int:
     """Compare, print what differs, and give the exit code."""
     shared, *named = map(Path, sys.argv[1:])
     tokenizer = tokenizer_in(named[0]) if named else None
-    skipped = set() if named else TAKES_TEXT
-    skipped |= set() if find_spec("turnstile.compiler.images") else TAKES_IMAGES
+    skipped = set[str]() if named else TAKES_TEXT
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         write_logs(shared, Path(folder))

@@ -14,6 +14,8 @@ from turnstile.addon.tracelog.records import Exchange
 from turnstile.addon.tracelog.writer import LogWriter
 
 CHAT_PATH = "/v1/chat/completions"
+# What the cases with images are told of their model.
+_VISION = {"model_type": "qwen3_vl", "image_token_id": 151655, "vision_start_token_id": 151652}
 _STREAM = (("content-type", "text/event-stream"),)
 _JSON = (("content-type", "application/json"),)
 
@@ -32,7 +34,8 @@ def write_logs(shared: Path, folder: Path) -> None:
         facts = _facts(json.loads((golden / f"server_{server}.json").read_text()))
         _write(folder / server, facts, (_recorded(*call) for call in calls if _is_chat(call[1])))
     cases = sorted((shared / "cases" / "open").glob("*.json"))
-    _write(folder / "cases", {"kind": "sglang"}, (each for path in cases for each in _case(path)))
+    facts = {"kind": "sglang", "model_config": _VISION}
+    _write(folder / "cases", facts, (each for path in cases for each in _case(path)))
 
 
 def _write(folder: Path, facts: Mapping[str, Any], exchanges: Iterator[dict[str, Any]]) -> None:

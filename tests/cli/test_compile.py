@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.exchanges import exchange
+from tests.support.images import processor_folder
 from tests.support.logs import answered, write_log
 from turnstile.cli.compile import command
 from turnstile.cli.main import main
@@ -129,9 +130,7 @@ def test_a_folder_that_is_no_models_is_refused(log: Path, tmp_path: Path) -> Non
     output = tmp_path / "out.jsonl"
     result = compile_(log, "-o", output, "--model", tmp_path)
     assert (result.exit_code, output.exists()) == (3, False)
-    assert (
-        result.stderr == f"Error: {tmp_path} holds no config.json that can be read; name a model's folder\n"
-    )
+    assert result.stderr == f"Error: {tmp_path} holds no model: expected a readable config.json in it\n"
 
 
 def test_strict_tells_by_its_exit_code_that_something_was_left_out(log: Path, tmp_path: Path) -> None:
@@ -244,6 +243,16 @@ def test_a_terminal_gets_a_progress_bar(tmp_path: Path) -> None:
     os.close(ours)
     assert b"exchanges" in shown
     assert b"20/20" in shown
+
+
+def test_folders_for_images_are_looked_at_before_anything_is_written(log: Path, tmp_path: Path) -> None:
+    for option in ("--model", "--tokenizer", "--image-processor"):
+        result = compile_(log, "-o", tmp_path / "out.jsonl", option, tmp_path)
+        assert (result.exit_code, result.stderr.startswith(f"Error: {tmp_path} holds no ")) == (3, True)
+        assert compile_(log, "-o", tmp_path / "out.jsonl", option, tmp_path / "absent").exit_code == 2
+        assert not (tmp_path / "out.jsonl").exists()
+    processor = processor_folder(tmp_path / "processor")
+    assert compile_(log, "-o", tmp_path / "out.jsonl", "--image-processor", processor).exit_code == 0
 
 
 def test_compare_prints_a_table_and_writes_nothing(log: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
+from tests.support.images import prompt_image
 from tests.support.routing import rows
 from tests.support.turns import turn
 from turnstile.compiler.causes import Causes, Explanation
@@ -190,3 +191,19 @@ def test_what_was_sampled_before_another_routing_is_shared_by_what_comes_after()
         "routing_changed",
         "history_rewritten",
     ]
+
+
+RED, BLUE = prompt_image("red", 1, 2), prompt_image("blue", 1, 2)
+
+
+def test_another_picture_behind_all_tokens_of_an_earlier_sequence_is_an_image_that_changed() -> None:
+    first = said(1, [1, 9, 9], [3], images=(RED,))
+    second = said(2, [1, 9, 9, 3, 4], [5], [USER, answer("4"), MORE], images=(BLUE,))
+    assert explained(first, second)[1] == Explanation("image_changed", first[0])
+
+
+def test_the_same_prompt_of_another_picture_is_no_sibling() -> None:
+    red, blue = said(1, [1, 9, 9], [3], images=(RED,)), said(2, [1, 9, 9], [3], images=(BLUE,))
+    again = said(3, [1, 9, 9], [4], images=(RED,))
+    assert causes_of(red, blue) == ["new_prompt", "new_prompt"]
+    assert explained(red, blue, again)[2] == Explanation("sibling", red[0])

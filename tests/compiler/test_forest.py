@@ -1,4 +1,4 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import turns as build
+from tests.support.images import prompt_image
 from tests.support.routing import rows
 from turnstile.compiler.forest import OpenSequence, TrajectoryForest
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
 
@@ -388,3 +390,42 @@ def test_forest_compares_routing_as_comparing_every_row_would(
         assert (sequence.tokens_T.tolist(), calls(sequence)) == (expected.tokens, expected.calls)
         known = [expected.rows.get(at) for at in range(len(expected.tokens) - 1)]
         assert routing(sequence) == known
+
+
+def with_images(*turns: tuple[list[int], list[int], tuple[PromptImage, ...]]) -> TrajectoryForest:
+    forest = TrajectoryForest()
+    for number, (prompt_ids, sampled_ids, images) in enumerate(turns):
+        forest.add(replace(turn(number, (prompt_ids, sampled_ids, None)), images=images))
+    return forest
+
+
+RED, BLUE, GREEN = prompt_image("red", 1, 2), prompt_image("blue", 1, 2), prompt_image("green", 5, 1)
+
+
+def test_the_same_picture_behind_the_same_tokens_goes_on() -> None:
+    (sequence,) = with_images(([1, 9, 9], [3], (RED,)), ([1, 9, 9, 3, 4, 9], [5], (RED, GREEN))).sequences
+    assert (calls(sequence), sequence.images) == (["e0", "e1"], (RED, GREEN))
+
+
+def test_another_picture_behind_the_same_tokens_starts_a_sequence() -> None:
+    first, second = with_images(([1, 9, 9], [3], (RED,)), ([1, 9, 9, 3, 4], [5], (BLUE,))).sequences
+    assert (second.other_images, second.parent, second.shared_tokens) == (first.turns[0], first, 1)
+
+
+def test_of_sequences_with_the_same_tokens_the_one_with_the_same_picture_goes_on() -> None:
+    red, blue = with_images(
+        ([1, 9, 9], [3], (RED,)),
+        ([1, 9, 9], [3], (BLUE,)),
+        ([1, 9, 9, 3, 4], [5], (RED,)),
+        ([1, 9, 9, 3, 4], [5], (BLUE,)),
+    ).sequences
+    assert (calls(red), calls(blue)) == (["e0", "e2"], ["e1", "e3"])
+
+
+def test_a_shorter_sequence_goes_on_where_the_longest_has_another_picture() -> None:
+    long, short = with_images(
+        ([1, 2, 3], [9], ()),
+        ([1], [2], ()),
+        ([1, 2, 3, 9, 4], [5], (prompt_image("red", 3, 1),)),
+    ).sequences
+    assert (calls(long), calls(short)) == (["e0"], ["e1", "e2"])

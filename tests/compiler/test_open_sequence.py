@@ -56,7 +56,7 @@ def test_a_sequence_that_left_another_knows_where() -> None:
     second = turn(2, PROMPT, [7])
     parent, left = opened((FIRST, None), (second, None)), OpenSequence()
     because = Refusal(parent, "routing_changed", "why")
-    left.leave(parent, 3, because)
+    left.leave(parent, 3, turn(3, [1, 2, 3, 9], [8]), because)
     assert (left.parent, left.shared_tokens, left.parent_turn, left.refusal) == (parent, 3, FIRST, because)
 
 

@@ -50,7 +50,7 @@ def test_ids_given_out_cannot_be_written_to() -> None:
         PromptTexts().ids(b"[1,2]")[0] = 3
 
 
-NO_ARRAY = "the prompt ids are no JSON array of integers"
+NO_JSON = ("undecodable", "they are no JSON")
 
 
 @pytest.mark.parametrize("before", [b"[]", b"[1]"])
@@ -59,12 +59,12 @@ NO_ARRAY = "the prompt ids are no JSON array of integers"
     [
         (b"[1,2147483648]", "token_out_of_range", "id 1 is 2147483648, expected 0 to 2147483647"),
         (b"[1,%d]" % 2**80, "token_out_of_range", f"id 1 is {2**80}, expected 0 to 2147483647"),
-        (b"[1,02]", "token_type", NO_ARRAY),
-        (b"[1,]", "token_type", NO_ARRAY),
-        (b"[1 2]", "token_type", NO_ARRAY),
-        (b"[1,x]", "token_type", NO_ARRAY),
-        (b'[1,"\xff"]', "token_type", NO_ARRAY),
-        (b"[1," + b"[" * 100_000 + b"]", "token_type", NO_ARRAY),
+        (b"[1,02]", *NO_JSON),
+        (b"[1,]", *NO_JSON),
+        (b"[1 2]", *NO_JSON),
+        (b"[1,x]", *NO_JSON),
+        (b'[1,"\xff"]', *NO_JSON),
+        (b"[1," + b"[" * 100_000 + b"]", *NO_JSON),
         (b"[1,2.5]", "token_type", "id 1 of 2 is the number 2.5, expected an integer"),
         (b"[1,NaN]", "token_type", "id 1 of 2 is the number nan, expected an integer"),
         (b"[1,true]", "token_type", "id 1 of 2 is a bool, expected an integer"),

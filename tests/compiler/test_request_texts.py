@@ -18,7 +18,7 @@ def body(messages: Any, **fields: Any) -> bytes:
 
 def said(request: ReadRequest) -> tuple[Any, ...]:
     conversation = request.conversation
-    return request.fields, conversation.digest, conversation.answers, conversation.has_images
+    return request.fields, conversation.digest, conversation.answers, conversation.images
 
 
 def outcome(texts: RequestTexts, text: bytes) -> tuple[Any, ...] | None:

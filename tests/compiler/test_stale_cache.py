@@ -3,6 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.images import prompt_image
 from tests.support.turns import turn
 from turnstile.compiler.forest import TrajectoryForest
 from turnstile.compiler.policies import PerRequest
@@ -169,3 +170,12 @@ def stale_by_table(turns: list[Turn]) -> set[int]:
             else:
                 computed[prefix] = version
     return found
+
+
+def test_a_cache_tells_pictures_of_the_same_tokens_apart() -> None:
+    red, blue = prompt_image("red", 1, 2), prompt_image("blue", 1, 2)
+    first = versioned(1, [1, 9, 9, 2], [3], "7", images=(red,))
+    other = versioned(2, [1, 9, 9, 2], [4], "8", images=(blue,))
+    again = versioned(3, [1, 9, 9, 2, 3, 5], [6], "8", cached=5, images=(red,))
+    assert stale(first, other, again) == {0}
+    assert stale(first, other, versioned(3, [1, 9, 9, 2, 5], [6], "8", cached=4, images=(blue,))) == set()

@@ -5,12 +5,17 @@ import pytest
 
 from tests.support.chat import choice, compact, completion
 from tests.support.exchanges import exchange
+from tests.support.images import picture, sha256, shown
 from tests.support.logs import answered, answered_choice, replied, stream_events, streamed
 from turnstile.addon.tracelog.records import Exchange, Splice
 from turnstile.compiler import turns as turns_module
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.images.image import Image
+from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.images.placing import image_placer
+from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.turn import Turn, Wording
-from turnstile.compiler.turns import ExchangeTurns, Texts, turns_of
+from turnstile.compiler.turns import ExchangeTurns, Readers, Texts, turns_of
 from turnstile.compiler.wording import Conversation, reply_digest
 
 USER = {"role": "user", "content": "Count."}
@@ -285,18 +290,18 @@ def test_a_version_that_moved_around_an_answer_is_unknown_and_said() -> None:
     )
 
 
-IMAGE = {
+VIDEO = {
     "role": "user",
-    "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}],
+    "content": [{"type": "video_url", "video_url": {"url": "data:,QQ=="}}],
 }
 
 
-def test_images_are_compiled_as_text_and_said() -> None:
-    found = read(answered(1, [1], [7], request={"messages": [USER, IMAGE]}))
+def test_what_is_more_than_text_and_images_is_compiled_as_text_and_said() -> None:
+    found = read(answered(1, [1], [7], request={"messages": [USER, VIDEO]}))
     assert [ids(turn) for turn in found.turns] == [([1], [7])]
     assert said(found.findings) == [("not_compiled", "warning", None)]
     assert found.findings[0].message == (
-        "holds images, which this version does not compile; its tokens are compiled as text"
+        "holds video or sound, which this version does not compile; its tokens are compiled as text"
     )
 
 
@@ -360,3 +365,32 @@ def test_an_abort_that_is_called_a_stop_is_flagged() -> None:
     found = read(answered(1, [1], [7], choice_fields=engine))
     assert [(turn.finish_reason, turn.flags) for turn in found.turns] == [("abort", ("aborted",))]
     assert said(found.findings) == [("aborted", "warning", 0)]
+
+
+RED = picture("red")
+
+
+def read_with_images(recorded: Exchange) -> ExchangeTurns:
+    with image_placer(ImageOptions()) as placer:
+        return turns_of(recorded, "a.tslog", 64, Texts(), (), Readers(RoutingReader(), placer))
+
+
+def test_a_turn_has_the_images_of_its_prompt_with_their_tokens() -> None:
+    facts = {"kind": "sglang", "model_config": {"image_token_id": 9}}
+    recorded = answered(1, [1, 9, 9, 2], [9], request={"messages": [shown(RED), USER]}, backend=facts)
+    found = read_with_images(recorded)
+    assert (said(found.findings), [image.sha256 for image in found.turns[0].images]) == ([], [sha256(RED)])
+    assert found.turns[0].images[0].token_span == (1, 2)
+    assert found.images == (Image(sha256(RED), "image/png", RED),)
+
+
+def test_a_turn_whose_images_are_not_known_is_left_out() -> None:
+    facts = {"kind": "sglang", "model_config": {"image_token_id": 9}}
+    recorded = answered(1, [1, 2], [7], request={"messages": [shown(RED)]}, backend=facts)
+    found = read_with_images(recorded)
+    assert (found.turns, said(found.findings)) == ((), [("placeholder_mismatch", "error", 0)])
+
+
+def test_without_a_placer_turns_have_no_images_and_the_request_tells_its_own() -> None:
+    found = read(answered(1, [1, 2], [7], request={"messages": [shown(RED)]}))
+    assert (found.turns[0].images, len(found.images), found.findings) == ((), 1, ())

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.support.exchanges import exchange
+from tests.support.images import prompt_image
 from tests.support.logs import answered, write_log
 from tests.support.sequences import sequence
 from turnstile.addon.tracelog.errors import LogFormatError
@@ -158,3 +159,17 @@ def test_what_is_neither_log_nor_output_is_refused(tmp_path: Path) -> None:
         verify([tmp_path / "notes.txt"])
     with pytest.raises(LogFormatError):
         verify([tmp_path / "absent"])
+
+
+def test_a_parent_shares_no_tokens_behind_another_picture(tmp_path: Path) -> None:
+    one, other = prompt_image("red", 1, 2), prompt_image("blue", 1, 2)
+    tokens = {
+        "tokens": [1, 9, 9, 4, 5],
+        "segment_info": ((False, 3), (True, 2)),
+        "logprobs": [0, 0, 0, -1, -1],
+    }
+    first = numbered(1, images=(one,), **tokens)
+    second = numbered(2, images=(other,), parent=Parent("e1.0", 1, "image_changed"), **tokens)
+    assert verify([written(tmp_path / "out.jsonl", first, second)]).sequences == 2
+    wrong = numbered(2, images=(other,), parent=Parent("e1.0", 5, "image_changed"), **tokens)
+    assert "shares 1 tokens with e1.0, not the 5" in fault_of(written(tmp_path / "o.jsonl", first, wrong))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.images import picture, shown
 from tests.support.logs import answered, write_log
 from turnstile.compiler.compilation import compile_logs
 from turnstile.compiler.errors import InvariantBroken
@@ -110,3 +111,21 @@ def test_a_sequence_that_was_cut_is_borne_out(tmp_path: Path) -> None:
         check(replay, cut)
         with pytest.raises(InvariantBroken, match="tokens that are not the first"):
             check(replay, cut, flags=())
+
+
+def test_other_images_are_found_out(tmp_path: Path) -> None:
+    facts = {"kind": "sglang", "model_config": {"image_token_id": 9}}
+    red, blue = picture("red"), picture("blue")
+    log = write_log(
+        tmp_path,
+        answered(1, [1, 9, 9], [3], request={"messages": [shown(red)]}),
+        answered(2, [1, 9, 9, 3, 9, 4], [5], request={"messages": [shown(red), shown(blue)]}),
+        facts=facts,
+    )
+    (compiled,) = compile_logs(log)
+    one, other = compiled.images
+    with Replay([log]) as replay:
+        check(replay, compiled)
+        for images in ((), (one,), (other, one), (one, replace(one, token_span=(4, 1)))):
+            with pytest.raises(InvariantBroken, match="images in its request, which are not the"):
+                check(replay, compiled, images=images)

@@ -1,9 +1,12 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.sequences import SEQUENCE, sequence
+from tests.support.images import picture, prompt_image
+from tests.support.sequences import SEQUENCE, WITH_IMAGES, sequence
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.sequence import Call
 from turnstile.compiler.verify_sequence import broken_promise
 
@@ -65,3 +68,24 @@ def test_a_sequence_with_routing_does_so_too() -> None:
 )
 def test_the_first_promise_that_is_broken_is_told(fields: dict[str, Any], fault: str) -> None:
     assert broken_promise(sequence(**fields)) == fault
+
+
+def test_a_sequence_with_images_keeps_all_its_promises() -> None:
+    assert broken_promise(WITH_IMAGES) == ""
+    assert broken_promise(replace(WITH_IMAGES, processed_images=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("images", "fault"),
+    [
+        ([prompt_image("a", 4, 2), prompt_image("b", 1, 2)], "image 2 has 2 tokens from 1 on"),
+        ([prompt_image("a", 1, 4), prompt_image("b", 4, 2)], "image 2 has 2 tokens from 4 on"),
+        ([prompt_image("a", 1, 0)], "image 1 has 0 tokens from 1 on"),
+        ([prompt_image("a", 4, 9)], "image 1 has 9 tokens from 4 on"),
+        ([prompt_image("a", 4, 3)], "image 1 has tokens that were sampled"),
+        ([replace(prompt_image("a", 1, 2), data=picture())], "the file of image 1 does not have its SHA-256"),
+        ([prompt_image("a", 1, 2)], "1 images are processed, expected each of 1 once, in their order"),
+    ],
+)
+def test_images_that_cannot_be_those_of_the_tokens_are_told(images: list[PromptImage], fault: str) -> None:
+    assert fault in broken_promise(replace(WITH_IMAGES, images=tuple(images)))

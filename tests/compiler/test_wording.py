@@ -2,6 +2,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.images import picture, sha256, shown
+from turnstile.compiler.images.image import Image
+from turnstile.compiler.images.request_images import ImageStore
 from turnstile.compiler.turn import Wording
 from turnstile.compiler.wording import Conversation, reply_digest
 
@@ -78,14 +81,20 @@ def test_messages_are_told_apart_by_where_they_end() -> None:
     assert Conversation().extended([1, 2]).digest != Conversation().extended([12]).digest
 
 
-def test_images_are_seen_in_any_message() -> None:
-    image = {
-        "role": "user",
-        "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {}}],
-    }
-    start = Conversation().extended([USER])
-    assert (start.has_images, start.extended([image]).has_images) == (False, True)
-    assert start.extended([image]).extended([USER]).has_images
+def test_a_conversation_has_the_images_of_all_its_messages_in_order() -> None:
+    red, blue = picture("red"), picture("blue")
+    start, store = Conversation().extended([USER]), ImageStore()
+    shown_both = start.extended([shown(red)], store).extended([USER, shown(blue)], store)
+    assert (start.images, shown_both.has_other_media) == ((), False)
+    assert [image.sha256 for image in shown_both.images if isinstance(image, Image)] == [
+        sha256(red),
+        sha256(blue),
+    ]
+
+
+def test_video_and_sound_are_seen_in_any_message() -> None:
+    video = {"role": "user", "content": [{"type": "video_url", "video_url": {}}]}
+    assert Conversation().extended([video]).extended([USER]).has_other_media
 
 
 @pytest.mark.parametrize("calls", [True, 7, {"id": "call_1"}, "call_1"])

@@ -1,11 +1,13 @@
 """Turns that say something, and what a policy makes of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.support.turns import turn
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.forest import TrajectoryForest
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies.joining import Join, joined
 from turnstile.compiler.turn import Turn, Wording
@@ -24,6 +26,12 @@ def conversation(*turns: tuple[Sequence[int], Sequence[int]], **fields: Any) -> 
         said.append((turn(number, prompt_ids, sampled_ids, wording=wording, **fields), tuple(messages)))
         messages += [reply, {"role": "user", "content": f"question {number}"}]
     return said
+
+
+def with_images(each: Turn, *places: int) -> Turn:
+    """The turn with an image of one token at each of these places, always the same ones."""
+    images = (PromptImage(f"{at:064x}", "image/png", b"", (place, 1)) for at, place in enumerate(places))
+    return replace(each, images=tuple(images))
 
 
 def strictly(said: Sequence[Said]) -> tuple[list[OpenSequence], list[Explanation]]:

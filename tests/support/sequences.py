@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.support.images import picture, sha256
+from turnstile.compiler.images.image import ProcessedImage, PromptImage
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
 
 SEQUENCE = TrainingSequence(
@@ -24,6 +26,30 @@ SEQUENCE = TrainingSequence(
     reward=1.0,
     metadata={"task": "x"},
 )
+
+
+_RED = picture("red")
+WITH_IMAGES = replace(
+    SEQUENCE,
+    tokens=np.array([1, 9, 9, 2, 9, 9, 3], np.int32),
+    logprobs=np.array([0.0] * 6 + [-0.5]),
+    segment_info=((False, 6), (True, 1)),
+    exchanges=(Call("e1", 0),),
+    finish_reasons=("stop",),
+    sampling=({},),
+    images=tuple(PromptImage(sha256(_RED), "image/png", _RED, (start, 2)) for start in (1, 4)),
+    processed_images=(
+        ProcessedImage(
+            sha256(_RED),
+            {"class": "Processor", "versions": {"pillow": "1"}},
+            {
+                "image_grid_thw": np.array([[1, 2, 2]], np.int64),
+                "pixel_values": np.arange(12, dtype=np.float32).reshape(4, 3),
+            },
+        ),
+    ),
+)
+"""A picture that is shown twice, and what a processor made of it."""
 
 
 def sequence(**fields: Any) -> TrainingSequence:

@@ -49,3 +49,8 @@ def test_a_broken_config_is_unknown(tmp_path: Path, text: bytes) -> None:
 def test_a_config_that_is_a_folder_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "config.json").mkdir()
     assert read_model_config(str(tmp_path)) is None
+
+
+def test_tokens_of_the_whole_model_stand_over_the_text_parts(tmp_path: Path) -> None:
+    config = {"image_token_id": 5, "text_config": {"image_token_id": None, "vision_start_token_id": 7}}
+    assert read_model_config(config_in(tmp_path, config)) == {"image_token_id": 5, "vision_start_token_id": 7}

@@ -12,6 +12,7 @@ from mitmproxy.test import tflow, tutils
 from tests.support.backend import Backend, chat_reply, running_backend
 from turnstile.addon.capture import flows
 from turnstile.addon.capture.backend_watch import BackendWatch
+from turnstile.addon.capture.fetched_images import FetchedImages
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recorder import Recorder
 from turnstile.addon.capture.recording import interrupt
@@ -34,12 +35,14 @@ def session_with_little_room(backend: Backend, directory: Path) -> Session:
         moe="off",
         durability="record",
         on_log_error="fail",
+        image_hosts=None,
         secret=b"",
         redacted_headers=frozenset(),
     )
     recorder = Recorder(LogWriter(directory, program="test"), "record", queue_records=1)
     watch = BackendWatch(backend.url, "auto", recorder.set_backend)
-    return Session(settings, recorder, watch, WeightReader(backend.url, recorder.record_at_once))
+    weights = WeightReader(backend.url, recorder.record_at_once)
+    return Session(settings, recorder, watch, weights, FetchedImages(None))
 
 
 async def answered(session: Session) -> HTTPFlow:

@@ -4,6 +4,7 @@ import pytest
 
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.capture.backend_watch import BackendWatch
+from turnstile.addon.capture.fetched_images import FetchedImages
 from turnstile.addon.capture.live_choice import fall_back, may_stream_live
 from turnstile.addon.capture.options import Settings, Streaming
 from turnstile.addon.capture.recorder import Recorder
@@ -29,6 +30,7 @@ def session(directory: Path, streaming: Streaming) -> Session:
         moe="off",
         durability="record",
         on_log_error="fail",
+        image_hosts=None,
         secret=b"",
         redacted_headers=frozenset(),
     )
@@ -39,6 +41,7 @@ def session(directory: Path, streaming: Streaming) -> Session:
         recorder,
         BackendWatch(settings.backend_url, "auto", recorder.set_backend),
         WeightReader(settings.backend_url, recorder.record_at_once),
+        FetchedImages(None),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Optional
 import pytest
 from mitmproxy.options import Options
 
+from turnstile.addon.capture.image_hosts import parse_hosts
 from turnstile.addon.capture.options import (
     DEFAULTS,
     Settings,
@@ -46,6 +47,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         moe="auto",
         durability="record",
         on_log_error="fail",
+        image_hosts=None,
         secret=b"",
         redacted_headers=frozenset(
             {"authorization", "cookie", "x-api-key", "proxy-authorization", "x-turnstile-key"}
@@ -62,6 +64,7 @@ def test_every_option_reaches_the_settings() -> None:
         turnstile_moe="full",
         turnstile_durability="fsync",
         turnstile_on_log_error="pass",
+        turnstile_fetch_images="a.example,10.0.0.0/8",
         turnstile_secret="s3cret",
         turnstile_redact_headers=" X-Api-Key ,, cookie",
         turnstile_rotate_mib="2",
@@ -75,6 +78,7 @@ def test_every_option_reaches_the_settings() -> None:
         moe="full",
         durability="fsync",
         on_log_error="pass",
+        image_hosts=parse_hosts("a.example,10.0.0.0/8"),
         secret=b"s3cret",
         redacted_headers=frozenset({"x-api-key", "cookie"}),
     )
@@ -93,8 +97,9 @@ def test_every_option_reaches_the_settings() -> None:
         ("on_log_error", "", "turnstile_on_log_error='': expected fail or pass"),
         (
             "fetch_images",
-            "a.example",
-            "turnstile_fetch_images='a.example': expected off (fetching from named hosts is not built yet)",
+            "http://a.example",
+            "turnstile_fetch_images='http://a.example': expected off, or hosts separated by commas; "
+            "'http://a.example' is no host name",
         ),
         (
             "redact_headers",

@@ -1,4 +1,6 @@
+import base64
 import os
+import random
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 from tests.support.exchanges import exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.reader import log_paths, open_log
-from turnstile.addon.tracelog.records import Arrival, Exchange, Reward, WeightReading
+from turnstile.addon.tracelog.records import Arrival, Exchange, Reward, Splice, WeightReading
 from turnstile.addon.tracelog.writer import LogWriter
 
 
@@ -229,3 +231,68 @@ def test_rewards_come_back_in_order(tmp_path: Path) -> None:
     writer.close()
     with open_log(log_paths([tmp_path])[0]) as log:
         assert list(log.rewards()) == rewards
+
+
+SCREENSHOT = random.Random(4).randbytes(1 << 20)
+BASE64 = base64.b64encode(SCREENSHOT)
+
+
+SPELLINGS = pytest.mark.parametrize(
+    "spelled",
+    [
+        BASE64,
+        BASE64.rstrip(b"="),
+        BASE64.replace(b"/", rb"\/"),
+        rb"\n".join(BASE64[at : at + 76] for at in range(0, len(BASE64), 76)),
+        base64.urlsafe_b64encode(SCREENSHOT),
+    ],
+    ids=["plain", "unpadded", "escaped slashes", "line breaks", "urlsafe"],
+)
+
+
+@SPELLINGS
+def test_an_image_that_every_turn_sends_again_costs_its_bytes_once(tmp_path: Path, spelled: bytes) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    url = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}' % spelled
+    bodies = [
+        b'{"messages":[{"role":"user","content":[%b]}%b]}'
+        % (url, b',{"role":"user","content":"go on"}' * turn)
+        for turn in range(30)
+    ]
+    sent = [exchange(turn, log_id=writer.log_id, request=body) for turn, body in enumerate(bodies)]
+    writer.write(sent)
+    writer.close()
+    assert sum(path.stat().st_size for path in log_paths([tmp_path])) < 1.05 * len(SCREENSHOT)
+    with open_log(log_paths([tmp_path])[0]) as log:
+        last = list(log.offsets())[-1]
+        assert log.exchange(last) == sent[-1]
+
+
+@SPELLINGS
+def test_an_image_behind_another_beginning_costs_its_bytes_once_all_the_same(
+    tmp_path: Path, spelled: bytes
+) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    sent = [
+        exchange(
+            at, log_id=writer.log_id, rollout_id=str(at), request=b'{"now":%d,"url":"%b"}' % (at, spelled)
+        )
+        for at in range(3)
+    ]
+    writer.write(sent)
+    writer.close()
+    assert sum(path.stat().st_size for path in log_paths([tmp_path])) < 1.05 * len(SCREENSHOT)
+    assert read(tmp_path) == sent
+
+
+def test_an_image_that_was_put_into_requests_costs_its_bytes_once(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    url = Splice(2, 9, b'"data:image/png;base64,%b"' % BASE64)
+    sent = [
+        exchange(turn, log_id=writer.log_id, request=b'{"%d":"http:"}' % turn, splices=(url,))
+        for turn in range(30)
+    ]
+    writer.write(sent)
+    writer.close()
+    assert sum(path.stat().st_size for path in log_paths([tmp_path])) < 1.05 * len(SCREENSHOT)
+    assert read(tmp_path) == sent

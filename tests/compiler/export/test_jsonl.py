@@ -1,3 +1,4 @@
+import base64
 import json
 import struct
 from base64 import b64decode
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from tests.support.routing import experts
-from tests.support.sequences import SEQUENCE, any_sequences, sequence
+from tests.support.sequences import SEQUENCE, WITH_IMAGES, any_sequences, sequence
 from turnstile.compiler.errors import SequenceFileError
 from turnstile.compiler.export import jsonl
 from turnstile.compiler.export.jsonl import json_line
@@ -92,3 +93,24 @@ def test_rows_in_any_order_in_memory_are_written_row_by_row(tmp_path: Path) -> N
         for name, each in (("a", routed), ("b", np.asfortranarray(routed)), ("c", routed[::-1].copy()[::-1]))
     ]
     assert len({path.read_bytes() for path in paths}) == 1
+
+
+def test_files_of_images_and_values_of_tensors_are_base64(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.jsonl", WITH_IMAGES)
+    line = json.loads(path.read_bytes())
+    (image, _), (processed,) = line["images"], line["processed_images"]
+    shown, tensors = WITH_IMAGES.images[0], WITH_IMAGES.processed_images[0].tensors
+    assert image == {
+        "sha256": shown.sha256,
+        "mime": "image/png",
+        "data": base64.b64encode(shown.data).decode(),
+        "token_span": [1, 2],
+    }
+    assert processed["tensors"]["pixel_values"] == {
+        "dtype": "float32",
+        "shape": [4, 3],
+        "data": base64.b64encode(tensors["pixel_values"].astype("<f4").tobytes()).decode(),
+    }
+    (read,) = jsonl.read(path)
+    assert read.images == WITH_IMAGES.images
+    assert read.images[0].data == shown.data

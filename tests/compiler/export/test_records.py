@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.routing import experts
-from tests.support.sequences import SEQUENCE, sequence
+from tests.support.sequences import SEQUENCE, WITH_IMAGES, sequence
 from turnstile.compiler.export.records import as_record, from_record
 from turnstile.compiler.sequence import Parent
 
@@ -113,3 +113,14 @@ def test_what_are_no_routed_experts_is_refused(fault: dict[str, Any]) -> None:
     assert from_record(RECORD | routed).routed_experts is not None
     with pytest.raises((ValueError, TypeError)):
         from_record(RECORD | routed | fault)
+
+
+def test_images_and_tensors_read_back_as_they_were() -> None:
+    read = from_record(as_record(WITH_IMAGES))
+    assert read.images == WITH_IMAGES.images
+    assert read.images[0].data == WITH_IMAGES.images[0].data
+    ((before,), (after,)) = WITH_IMAGES.processed_images, read.processed_images
+    assert (after.sha256, after.processor) == (before.sha256, before.processor)
+    for name, tensor in before.tensors.items():
+        assert np.array_equal(after.tensors[name], tensor)
+        assert after.tensors[name].dtype == tensor.dtype

@@ -10,14 +10,14 @@ import zstandard
 from hypothesis import given
 
 from tests.support.routing import experts
-from tests.support.sequences import SEQUENCE, any_sequences, sequence
+from tests.support.sequences import SEQUENCE, WITH_IMAGES, any_sequences, sequence
 from turnstile.compiler.errors import SequenceFileError
 from turnstile.compiler.export import tseq
 from turnstile.compiler.export.jsonl import json_line
 from turnstile.compiler.export.records import as_record
 from turnstile.compiler.sequence import TrainingSequence
 
-HEADER = {"format": "turnstile sequences", "version": 1}
+HEADER = {"format": "turnstile sequences", "version": 2}
 
 
 def written(path: Path, *sequences: TrainingSequence) -> Path:
@@ -87,9 +87,14 @@ def test_a_file_with_something_behind_its_end_is_refused(tmp_path: Path) -> None
     ("items", "message"),
     [
         ([{"format": "other"}], "is zstd and holds no training sequences"),
-        ([HEADER | {"version": 2}], "has version 2, this one reads up to 1"),
-        ([HEADER, {"tokens": []}], "cannot be read behind its first 0 sequences: TypeError"),
-        ([HEADER, {"tokens": {}}], "cannot be read behind its first 0 sequences: KeyError"),
+        ([HEADER | {"version": 3}], "has version 3, this one reads up to 2"),
+        ([HEADER, {"images": [], "tokens": []}], "cannot be read behind its first 0 sequences: TypeError"),
+        ([HEADER, {"images": [], "tokens": {}}], "cannot be read behind its first 0 sequences: KeyError"),
+        (
+            [HEADER, {"images": [{"sha256": "x"}]}],
+            "cannot be read behind its first 0 sequences: KeyError",
+        ),
+        ([HEADER, {}], "cannot be read behind its first 0 sequences: KeyError"),
         ([HEADER, 7], "cannot be read behind its first 0 sequences: TypeError"),
         ([HEADER, msgpack.ExtType(9, b"")], "unknown msgpack extension 9"),
         ([], "is zstd and holds no training sequences"),
@@ -139,3 +144,27 @@ def test_rows_in_any_order_in_memory_are_written_row_by_row(tmp_path: Path) -> N
         for name, each in (("a.tseq", routed), ("b.tseq", np.asfortranarray(routed)))
     )
     assert one == other
+
+
+def test_an_image_stands_once_however_many_sequences_have_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.tseq", WITH_IMAGES, replace(WITH_IMAGES, sequence_id="e2.0"))
+    _, image, *records = maps(path)
+    (shown,) = {each.sha256: each for each in WITH_IMAGES.images}.values()
+    assert image == {"image": shown.sha256, "data": shown.data}
+    assert [list(each) for record in records for each in record["images"]] == [
+        ["sha256", "mime", "token_span"]
+    ] * 4
+    assert records[0]["processed_images"][0]["tensors"]["image_grid_thw"] == {
+        "dtype": "int64",
+        "shape": [1, 3],
+        "data": np.array([[1, 2, 2]], "<i8").tobytes(),
+    }
+    assert [each.images for each in tseq.read(path)] == [WITH_IMAGES.images] * 2
+
+
+def test_a_file_of_version_1_reads(tmp_path: Path) -> None:
+    _, record = maps(written(tmp_path / "new.tseq", SEQUENCE))
+    old = [HEADER | {"version": 1}, record]
+    (tmp_path / "old.tseq").write_bytes(zstandard.compress(b"".join(map(msgpack.packb, old))))
+    (read,) = tseq.read(tmp_path / "old.tseq")
+    assert json_line(as_record(read)) == json_line(as_record(SEQUENCE))

@@ -1,4 +1,4 @@
-from tests.support.merging import conversation, in_words, joined_by
+from tests.support.merging import conversation, in_words, joined_by, with_images
 from turnstile.compiler.policies.realign_and_mask import realigned
 
 END = 9
@@ -33,3 +33,12 @@ def test_ids_are_found_only_where_they_are_whole() -> None:
     said = conversation(([1], [6, END]), ([1, 2, wide, END, 5], [7, END]))
     (sequence,) = joined_by(realigned, said)
     assert in_words(sequence)[1] == [(5, 7)]
+
+
+def test_images_stay_behind_their_tokens() -> None:
+    first, second = conversation(([1], [3, END]), ([1, 3, END, 8, 5], [6, 7, END]))
+    third = conversation(([0], [0]), ([0], [0]), ([1, 3, END, 8, 5, 67, END, 8, 2], [4, END]))[2]
+    said = [first, (with_images(second[0], 3), second[1]), (with_images(third[0], 3, 7), third[1])]
+    (sequence,) = joined_by(realigned, said)
+    spans = [[image.token_span for image in each.images] for each in sequence.turns]
+    assert spans == [[], [(3, 1), (7, 1)]]

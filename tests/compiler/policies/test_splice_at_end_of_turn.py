@@ -1,4 +1,4 @@
-from tests.support.merging import conversation, in_words, joined_by
+from tests.support.merging import conversation, in_words, joined_by, with_images
 from turnstile.compiler.policies.splice_at_end_of_turn import spliced
 
 END = 9
@@ -37,3 +37,11 @@ def test_an_answer_without_a_stop_token_or_with_another_end_cannot_be_spliced() 
     other = conversation(([1], [3, 4, 8]), ([1, 34, END, 5], [6, END]))
     for said in (cut, other):
         assert [in_words(each)[2] for each in joined_by(spliced, said)] == [[], []]
+
+
+def test_images_stay_behind_their_tokens() -> None:
+    first, second = conversation(([1, 8], [3, 4, END]), ([1, 8, 34, END, 8, 5], [6, END]))
+    said = [(with_images(first[0], 1), first[1]), (with_images(second[0], 1, 4), second[1])]
+    (sequence,) = joined_by(spliced, said)
+    assert sequence.tokens_T.tolist() == [1, 8, 3, 4, END, 8, 5, 6, END]
+    assert [image.token_span for image in sequence.images] == [(1, 1), (5, 1)]

@@ -1,0 +1,107 @@
+"""Images on their way through the real mitmdump: untouched, or fetched once and put in."""
+
+import base64
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.backend import Backend
+from tests.support.image_server import ImageServer
+from tests.support.images import data_url, image_part, picture
+from tests.support.mitmdump import Proxy, running_mitmdump
+from turnstile.addon.tracelog.reader import log_paths
+
+JSON = {"content-type": "application/json"}
+RED, BLUE = picture("red"), picture("blue")
+
+
+@pytest.fixture(scope="module")
+def images() -> Iterator[ImageServer]:
+    with ImageServer().running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def fetching(shared_backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    log = tmp_path_factory.mktemp("fetching") / "log"
+    with running_mitmdump(shared_backend.url, log, fetch_images="127.0.0.1") as proxy:
+        yield proxy
+
+
+def request(*parts: Any, **fields: Any) -> bytes:
+    return json.dumps(
+        {"model": "m", "messages": [{"role": "user", "content": list(parts)}], **fields}
+    ).encode()
+
+
+def urls(body: Any) -> list[str]:
+    return [part["image_url"]["url"] for message in body["messages"] for part in message["content"]]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        image_part(data_url(RED)),
+        image_part(data_url(RED, "data:image/jpeg;name=x;BASE64,")),
+        image_part(base64.b64encode(RED).decode()),
+        {"type": "image_url", "image_url": data_url(RED)},
+        image_part("\n".join(data_url(RED)[at : at + 76] for at in range(0, len(data_url(RED)), 76))),
+    ],
+)
+def test_images_that_are_in_the_request_pass_untouched(proxy: Proxy, backend: Backend, part: Any) -> None:
+    body = request(part, {"type": "text", "text": "http://a.example"})
+    assert proxy.ask("POST", "/group/passing/v1/chat/completions", body, JSON).status == 200
+    (received,) = backend.received
+    assert received.json["messages"] == json.loads(body)["messages"]
+
+
+def test_an_image_behind_an_address_is_fetched_put_in_and_recorded(
+    fetching: Proxy, backend: Backend, images: ImageServer
+) -> None:
+    url = images.has("/red.png", RED, BLUE, content_type="image/png")
+    body = request(image_part(url), image_part(data_url(BLUE)))
+    answer = fetching.ask("POST", "/group/fetched/v1/chat/completions", body, JSON)
+    assert answer.status == 200
+    (received,) = backend.received
+    assert urls(received.json) == [data_url(RED), data_url(BLUE)]
+    exchange = fetching.exchange("fetched")
+    assert (exchange.request, exchange.forwarded()) == (body, received.body)
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://a.example/x.png", "remote_image"),
+        ("file:///etc/passwd", "remote_image"),
+        ("http://127.0.0.1:1/x.png", "image_not_fetched"),
+    ],
+)
+def test_what_cannot_be_fetched_is_refused_and_recorded(
+    fetching: Proxy, backend: Backend, url: str, code: str
+) -> None:
+    group = url.replace("/", "").replace(":", "_")
+    answer = fetching.ask("POST", f"/group/{group}/v1/chat/completions", request(image_part(url)), JSON)
+    assert (answer.status, answer.json["error"]["code"]) == (400, code)
+    assert backend.received == []
+    assert fetching.exchange(group).outcome == "refused"
+
+
+def test_a_large_screenshot_that_is_sent_again_costs_little_memory_and_its_bytes_once(
+    shared_backend: Backend, backend: Backend, tmp_path: Path
+) -> None:
+    screenshot = random.Random(5).randbytes(10_000_000)
+    parts: list[Any] = [image_part(data_url(screenshot))]
+    with running_mitmdump(shared_backend.url, tmp_path / "log") as proxy:
+        for turn in range(6):
+            body = request(*parts, *[{"type": "text", "text": "go on"}] * turn)
+            assert proxy.ask("POST", "/group/g/v1/chat/completions", body, JSON).status == 200
+            backend.received.clear()
+        assert len(proxy.exchanges()) == 6
+        status = Path(f"/proc/{proxy.process.pid}/status").read_text()
+        peak_mb = int(status.partition("VmHWM:")[2].split()[0]) / 1000
+    assert peak_mb < 400
+    assert sum(path.stat().st_size for path in log_paths([tmp_path / "log"])) < 10_100_000
