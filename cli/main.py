@@ -25,6 +25,9 @@ COMMANDS = {
     "compile": Entry("turnstile.cli.compile:command", "Turn trace logs into training sequences."),
     "show": Entry("turnstile.cli.show:command", "List the exchanges in a log."),
     "explain": Entry("turnstile.cli.explain:command", "Say why turns did not go on an earlier sequence."),
+    "audit": Entry(
+        "turnstile.cli.audit:command", "Say what a trainer that works from text would have got wrong."
+    ),
     "verify": Entry("turnstile.cli.verify:command", "Check every invariant of logs and of compiled files."),
     "replay": Entry("turnstile.cli.replay:command", "Serve a log as a stand-in for the backend."),
     "demo": Entry("turnstile.cli.demo:command", "Run the whole way on this machine, without a GPU."),

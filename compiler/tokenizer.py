@@ -32,9 +32,6 @@ class Tokenizer:
         self._added = {
             token_id: token.content for token_id, token in library.get_added_tokens_decoder().items()
         }
-        self._special = {
-            token_id for token_id, token in library.get_added_tokens_decoder().items() if token.special
-        }
         self._bytes: dict[int, bytes | None] = {}
 
     def bytes_of(self, token_id: int) -> bytes | None:
@@ -43,12 +40,12 @@ class Tokenizer:
             self._bytes[token_id] = self._spelled(token_id)
         return self._bytes[token_id]
 
-    def is_special(self, token_id: int) -> bool:
-        """Whether it is a control token, which no ordinary text is made of."""
-        return token_id in self._special
+    def is_added(self, token_id: int) -> bool:
+        """Whether it stands for a whole mark, as <|im_end|> and <tool_call> do, and not for ordinary text."""
+        return token_id in self._added
 
     def ids_of(self, text: str) -> list[int]:
-        """The ids of a text; control tokens that are written out in it become their ids."""
+        """The ids of a text; marks that are written out in it become their ids."""
         return list(self._library.encode(text, add_special_tokens=False).ids)
 
     def _spelled(self, token_id: int) -> bytes | None:

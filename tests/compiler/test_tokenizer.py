@@ -18,13 +18,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
-def test_every_byte_and_control_token_has_its_bytes(small: Tokenizer) -> None:
+def test_every_byte_and_mark_has_its_bytes(small: Tokenizer) -> None:
     told = {small.bytes_of(token_id) for token_id in range(256)}
     assert told == {bytes([byte]) for byte in range(256)}
-    (end,) = small.ids_of("<|im_end|>")
-    assert (small.bytes_of(end), small.is_special(end)) == (b"<|im_end|>", True)
-    (mark,) = small.ids_of("<think>")
-    assert (small.bytes_of(mark), small.is_special(mark)) == (b"<think>", False)
+    for mark in ("<|im_end|>", "<think>"):
+        (token_id,) = small.ids_of(mark)
+        assert (small.bytes_of(token_id), small.is_added(token_id)) == (mark.encode(), True)
+    assert not any(small.is_added(token_id) for token_id in small.ids_of("hello"))
 
 
 def test_an_id_beyond_the_vocabulary_has_no_bytes(small: Tokenizer) -> None:
