@@ -3,6 +3,7 @@
 Each search is bounded or one pass over the arrays, so that a split costs no more than its prompt.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,7 +40,7 @@ def parting(earlier_T: Tokens, later_T: Tokens) -> Parting:
         return Parting(start, start + skipped, start, "left_out")
     if len(earlier) and (skipped := _skipped(later, earlier, whole=earlier)) is not None:
         return Parting(start, start, start + skipped, "put_in")
-    one, other = _meeting(earlier[: WINDOW + _ALIKE], later[: WINDOW + _ALIKE])
+    one, other = _meeting(earlier[: WINDOW + _ALIKE].tolist(), later[: WINDOW + _ALIKE].tolist())
     return Parting(start, start + one, start + other)
 
 
@@ -54,12 +55,13 @@ def _skipped(skipping: Tokens, other: Tokens, whole: Tokens) -> int | None:
     return None
 
 
-def _meeting(earlier: Tokens, later: Tokens) -> tuple[int, int]:
+def _meeting(earlier: Sequence[int], later: Sequence[int]) -> tuple[int, int]:
     """The fewest ids of each side after which some in a row are equal; all but those where there are none."""
-    one_end, other_end = len(earlier) - _ALIKE, len(later) - _ALIKE
-    for gone in range(max(0, one_end + other_end) + 1):
-        for one in range(max(0, gone - other_end), min(gone, one_end) + 1):
-            other = gone - one
-            if np.array_equal(earlier[one : one + _ALIKE], later[other : other + _ALIKE]):
-                return one, other
-    return min(len(earlier), WINDOW), min(len(later), WINDOW)
+    first = {row: at for at, row in reversed(list(enumerate(_rows(later))))}
+    places = ((one, first[row]) for one, row in enumerate(_rows(earlier)) if row in first)
+    return min(places, key=sum, default=(min(len(earlier), WINDOW), min(len(later), WINDOW)))
+
+
+def _rows(ids: Sequence[int]) -> list[tuple[int, ...]]:
+    """As many ids as must be equal, from each place on."""
+    return [tuple(ids[at : at + _ALIKE]) for at in range(len(ids) - _ALIKE + 1)]
