@@ -13,7 +13,7 @@ from pathlib import Path
 
 from figures import Figure, save, table
 
-BENCHMARKS = ("machine", "startup", "log_size", "compile", "capture", "images", "streams")
+BENCHMARKS = ("machine", "startup", "log_size", "compile", "capture", "images", "launcher", "streams")
 
 
 def main() -> None:

@@ -65,6 +65,13 @@ Example:
     is_flag=True,
     help="Leave out sequences with routing_untrusted; exit with 4 when anything was left out.",
 )
+@click.option(
+    "--rewards",
+    "rewards_file",
+    metavar="FILE",
+    type=_PATH,
+    help="Rewards as JSON lines; they win over those in the logs.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON to stdout.")
 def command(
     logs: tuple[Path, ...],
@@ -77,6 +84,7 @@ def command(
     tokenizer: Path | None,
     image_processor: Path | None,
     max_image_pixels: int | None,
+    rewards_file: Path | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -94,11 +102,12 @@ def command(
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
+    from turnstile.compiler.reward_file import read_rewards
     from turnstile.compiler.selection import Selection
 
     images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
     if policy == "compare":
-        if output is not None or format_name or max_tokens or image_processor or strict:
+        if output is not None or format_name or max_tokens or image_processor or rewards_file or strict:
             raise click.UsageError("--policy compare only prints a table: it takes no option for an output")
         compare(logs, groups, images, as_json=as_json)
         return
@@ -108,10 +117,11 @@ def command(
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
-    options = Options(policy, Selection(max_tokens, trusted_only=strict), images)
+    rewards = read_rewards(rewards_file) if rewards_file else {}
+    options = Options(policy, Selection(max_tokens, trusted_only=strict), images, rewards)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
-        _refuse(replay, output, groups)
+        _refuse(replay, output, groups, [*replay.logs, *([rewards_file] if rewards_file else [])])
         with progress_bar(replay, console) as progress:
             summary = write_compilation(replay, output, format_, options, progress)
     if as_json:
@@ -123,14 +133,14 @@ def command(
         raise ExchangesLeftOut(f"something was left out ({kinds}); see {findings_path(output)}")
 
 
-def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...]) -> None:
+def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...], inputs: Sequence[Path]) -> None:
     """Ends the command before anything is written over that should not be."""
     from turnstile.compiler.output import findings_path
 
     if output.suffix == ".tslog":
         raise click.UsageError(f"{output} has the name of a trace log; name another file to write")
     for path in (output, findings_path(output)):
-        _refuse_file(path, replay.logs)
+        _refuse_file(path, inputs)
     if groups and not replay.groups:
         raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs; nothing is written")
     for group in sorted({*groups} - {*replay.groups}):
@@ -147,7 +157,7 @@ def _refuse_file(path: Path, inputs: Sequence[Path]) -> None:
     if path.exists() and not path.is_file():
         raise click.UsageError(f"{path} is no regular file; name another file to write")
     if path.exists() and any(path.samefile(log) for log in inputs):
-        raise click.UsageError(f"{path} is one of the logs to read; name another file to write")
+        raise click.UsageError(f"{path} is one of the files to read; name another file to write")
 
 
 def _table(summary: "Summary") -> "Table":

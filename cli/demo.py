@@ -48,7 +48,7 @@ def command(backend: str | None, keep: Path | None) -> None:
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise click.UsageError(f"{keep} is not empty; name a new folder")
     from turnstile.demo import run_demo
-    from turnstile.mitmdump_process import ProxyStartError
+    from turnstile.errors import ProxyStartError
 
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     with nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="turnstile-demo-") as place:

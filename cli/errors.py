@@ -40,6 +40,7 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
         FormatNotInstalled,
         ImageOptionError,
         InvariantBroken,
+        RewardFileError,
         SequenceFileError,
         TokenizerNotInstalled,
         TokenizerUnreadable,
@@ -49,7 +50,8 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
         return CheckFailed(_one_line(str(error)))
     if isinstance(error, FormatNotInstalled | TokenizerNotInstalled):
         return click.UsageError(str(error))
-    if isinstance(error, TraceLogError | SequenceFileError | ImageOptionError | TokenizerUnreadable):
+    invalid = TraceLogError | SequenceFileError | ImageOptionError | RewardFileError | TokenizerUnreadable
+    if isinstance(error, invalid):
         return InputInvalid(_one_line(str(error)))
     # A closed pipe (`turnstile show LOG | head`) is no error: click ends the command quietly.
     if isinstance(error, OSError) and error.errno != errno.EPIPE:

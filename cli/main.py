@@ -30,6 +30,8 @@ COMMANDS = {
     ),
     "verify": Entry("turnstile.cli.verify:command", "Check every invariant of logs and of compiled files."),
     "replay": Entry("turnstile.cli.replay:command", "Serve a log as a stand-in for the backend."),
+    "proxy": Entry("turnstile.cli.proxy:command", "Capture as mitmdump with the addon does, for less."),
+    "doctor": Entry("turnstile.cli.doctor:command", "Ask a server for what capture needs."),
     "demo": Entry("turnstile.cli.demo:command", "Run the whole way on this machine, without a GPU."),
     "addon-path": Entry("turnstile.cli.addon_path:command", "Print where turnstile_addon.py lies."),
 }

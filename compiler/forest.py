@@ -45,7 +45,7 @@ class TrajectoryForest:
             parent, shared = _parent(path, at, turn, refusal)
             if parent is not None:
                 sequence.leave(parent, shared, turn, refusal)
-                _take_over(sequence, turn, rows)
+                _take_over(path, sequence, turn, rows)
         sequence.add(turn, tokens_T, rows)
         _insert(path, at, sequence)
         return started
@@ -135,11 +135,24 @@ def _continued(
     for node in reversed(path):
         if node.ended and node.end <= at:
             for sequence in _by_preference(node.ended, turn.rollout_id):
-                if (refusal := sequence.refuses(turn, rows)) is None:
+                refusal = sequence.refuses(turn, rows) or _overtaken(path, sequence, rows)
+                if refusal is None:
                     node.ended.remove(sequence)
                     return sequence, None
                 first_refusal = first_refusal or refusal
     return None, first_refusal
+
+
+def _overtaken(path: list[_Node], sequence: OpenSequence, rows: RoutedRows | None) -> Refusal | None:
+    """Why rows before those that an answer tells may be others: a later turn was told others."""
+    for node in path if rows is not None and rows.start else ():
+        if rows is not None and node.latest is not None and node.latest is not sequence:
+            end = min(node.end, rows.start)
+            difference = sequence.routing.difference_from(node.latest.routing, node.start, end)
+            if difference is not None:
+                message = f"row {difference.row} was computed again for another turn, with other experts"
+                return Refusal(sequence, "routing_changed", message)
+    return None
 
 
 def _by_preference(ended: list[OpenSequence], rollout_id: str | None) -> Iterator[OpenSequence]:
@@ -164,17 +177,18 @@ def _parent(
     return (sequence, min(at, node.end)) if node.end else (path[-1].latest, at)
 
 
-def _take_over(sequence: OpenSequence, turn: Turn, rows: RoutedRows | None) -> None:
+def _take_over(path: list[_Node], sequence: OpenSequence, turn: Turn, rows: RoutedRows | None) -> None:
     """Gives a new sequence its parent's rows before those that its first answer tells.
 
-    They are its own where the backend computed none of them anew and the rows that both know agree.
+    They are its own where the backend computed none of them anew, now or for another turn, and the rows that
+    both know agree.
     """
     parent, shared = sequence.parent, sequence.shared_tokens
     if rows is None or parent is None or not 0 < rows.start <= min(shared, cached_rows(turn)):
         return
     before = parent.routing.beginning(rows.start)
     told = RoutedRows(rows.start, rows.experts[: shared - rows.start], rows.has_shape)
-    if before is not None and parent.routing.difference(told) is None:
+    if _overtaken(path, parent, rows) is None and before and parent.routing.difference(told) is None:
         sequence.routing.add(before)
 
 

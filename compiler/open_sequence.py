@@ -44,12 +44,13 @@ class OpenSequence:
 
     def add(self, turn: Turn, tokens_T: Tokens, rows: RoutedRows | None = None) -> None:
         """Takes in a turn that extends it; `tokens_T` are its prompt and sampled ids, `rows` its routing."""
+        if rows is not None:
+            # All but the last token went through the model before; what is not at hand did so once more.
+            self.routing.add(rows, computed_again=(cached_rows(turn), len(self.tokens_T) - 1))
         self.turns.append(turn)
         self.rollout_ids.add(turn.rollout_id)
         self.starts.append(len(self.tokens_T))
         self.tokens_T = tokens_T
-        if rows is not None:
-            self.routing.add(rows)
 
     @property
     def images(self) -> tuple[PromptImage, ...]:
@@ -108,9 +109,10 @@ def _other_image(sequence: OpenSequence, turn: Turn) -> str:
 def _changed(difference: RowDifference, turn: Turn) -> str:
     row, layer, before, now = difference
     if layer is None:
-        return f"row {row} has other experts than before, or another shape"
-    at_hand = "how many of its tokens were computed again is not told"
+        return f"row {row} is not the same as before, and the shape of the rows is unknown or another one"
+    again = "whether the row was computed again is not told"
     if turn.cached_tokens is not None:
-        again = "computed again" if row >= cached_rows(turn) else "not computed again"
-        at_hand = f"{again}: the backend had {turn.cached_tokens} tokens of {len(turn.prompt_ids)} at hand"
-    return f"row {row}, layer {layer} names experts {now}, before {before}; the row was {at_hand}"
+        was = "was" if row >= cached_rows(turn) else "was not"
+        at_hand = f"the backend had {turn.cached_tokens} tokens of {len(turn.prompt_ids)} at hand"
+        again = f"the row {was} computed again: {at_hand}"
+    return f"row {row}, layer {layer} names experts {now}, before {before}; {again}"

@@ -34,6 +34,7 @@ class RecordType(IntEnum):
     REWARD = 5
     INDEX = 6
     WEIGHTS = 7
+    GROUP = 8
 
 
 class Head(NamedTuple):

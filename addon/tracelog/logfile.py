@@ -124,24 +124,34 @@ class LogFile:
                 return self._written_index(int.from_bytes(self._read(end, 8), "little")), None
             except (LogCorruptError, AttributeError, KeyError, TypeError, ValueError):
                 pass  # what it says can be found without it
-        return self._scan(end)
+        index = Index()
+        return index, self.read_on(index, len(MAGIC))[1]
 
     def _written_index(self, offset: int) -> Index:
         return Index.from_record(unpacked(self.record(offset, RecordType.INDEX).body()))
 
-    def _scan(self, end: int) -> tuple[Index, Damage | None]:
-        index = Index()
-        offset = len(MAGIC)
-        while offset < end:
+    def read_on(self, index: Index, start: int) -> tuple[int, Damage | None]:
+        """Enters the records from offset `start` on into the index; gives where it came to.
+
+        That is the file's end as far as it is to be read, the record that closes it, or damage.
+        """
+        offset = start
+        while offset < self._size:
             head = self._head(offset)
-            if head is None or offset + head.record_size > end:
-                return index, _damage(offset, end - offset, head)
+            if head is None or offset + head.record_size > self._size:
+                return offset, _damage(offset, self._size - offset, head)
+            if head.type == RecordType.INDEX and offset + head.record_size + _FOOTER_SIZE == self._size:
+                break
             try:
                 self._enter(index, offset, head)
             except LogCorruptError as error:
-                return index, Damage("log_corrupt", offset, f"{error.reason}; nothing after it was read")
+                return offset, Damage("log_corrupt", offset, f"{error.reason}; nothing after it was read")
             offset += head.record_size
-        return index, None
+        return offset, None
+
+    def grown_to(self, size_bytes: int) -> None:
+        """From now on the file is read up to there."""
+        self._size = min(size_bytes, os.fstat(self._file.fileno()).st_size)
 
     def _enter(self, index: Index, offset: int, head: Head) -> None:
         """Notes the record in the index; types of newer minor versions are stepped over."""
@@ -155,6 +165,8 @@ class LogFile:
             index.rewards.append(offset)
         elif head.type == RecordType.WEIGHTS:
             index.weights.append(offset)
+        elif head.type == RecordType.GROUP:
+            index.groups.append(offset)
 
     def _field(self, offset: int, head: Head, name: str) -> Any:
         envelope = self._envelope(offset, head)

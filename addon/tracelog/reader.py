@@ -16,9 +16,10 @@ from typing import Any, Self
 from turnstile.addon.tracelog.bases import MAX_DEPTH
 from turnstile.addon.tracelog.encoding import decode_exchange, summary_of
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
-from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, unpacked
+from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, MAGIC, RecordType, unpacked
+from turnstile.addon.tracelog.index import Index
 from turnstile.addon.tracelog.logfile import Damage, LogFile, Record
-from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary, WeightReading
+from turnstile.addon.tracelog.records import Exchange, Group, LogHeader, Reward, Summary, WeightReading
 
 CACHE_BYTES = 256 * 1024 * 1024
 
@@ -29,6 +30,14 @@ def open_log(path: Path) -> "LogReader":
     Raises LogFormatError when it is none, or of a newer format; LogCorruptError when its header is damaged.
     """
     return LogReader(path)
+
+
+def open_growing(path: Path) -> "LogReader":
+    """A reader of a log that is being written, which has seen none of its records yet: see `read_on`.
+
+    Raises as `open_log` does.
+    """
+    return LogReader(path, unread=True)
 
 
 def log_paths(paths: Sequence[Path]) -> list[Path]:
@@ -65,15 +74,16 @@ class LogReader:
     `damage` is what ends the readable part of the file before its end, None where it is whole.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, unread: bool = False) -> None:
         self.path = path
         self._file = LogFile(path)
         try:
             self.header: LogHeader = self._file.header()
-            self._index, self.damage = self._file.index()
+            self._index, self.damage = (Index(), None) if unread else self._file.index()
         except BaseException:
             self._file.close()
             raise
+        self._read_to = len(MAGIC)  # of a growing file
         self._cache: OrderedDict[int, _Unpacked] = OrderedDict()
         self._cached_bytes = 0
         self._backends: dict[int, Mapping[str, Any] | None] = {}
@@ -90,6 +100,11 @@ class LogReader:
         """Closes the file."""
         self._file.close()
         self.forget()
+
+    def read_on(self, size_bytes: int) -> None:
+        """Takes in what was written since the last time, up to that size of the file."""
+        self._file.grown_to(size_bytes)
+        self._read_to, self.damage = self._file.read_on(self._index, self._read_to)
 
     def forget(self) -> None:
         """Drops the exchanges kept in memory for those that rest on them; they can be read again."""
@@ -130,17 +145,25 @@ class LogReader:
             exchange = self._decoded(record)
         return exchange
 
-    def rewards(self) -> Iterator[Reward]:
-        """Every reward in file order. Raises LogCorruptError at a damaged one."""
-        for offset in self._index.rewards:
+    def rewards(self, first: int = 0) -> Iterator[Reward]:
+        """Every reward in file order, but for the `first` ones. Raises LogCorruptError at a damaged one."""
+        for offset in self._index.rewards[first:]:
             record = self._file.record(offset, RecordType.REWARD)
             with self._well_formed(offset):
                 reward = Reward(**record.envelope, metadata=unpacked(record.body()))
             yield reward
 
-    def weight_readings(self) -> Iterator[WeightReading]:
-        """Every weight reading in file order. Raises LogCorruptError at a damaged one."""
-        for offset in self._index.weights:
+    def groups_made(self, first: int = 0) -> Iterator[Group]:
+        """What was said of groups in file order, but for the `first` records. Raises as `rewards` does."""
+        for offset in self._index.groups[first:]:
+            record = self._file.record(offset, RecordType.GROUP)
+            with self._well_formed(offset):
+                group = Group(**record.envelope, metadata=unpacked(record.body()))
+            yield group
+
+    def weight_readings(self, first: int = 0) -> Iterator[WeightReading]:
+        """Every weight reading in file order, but for the `first` ones. Raises as `rewards` does."""
+        for offset in self._index.weights[first:]:
             envelope = self._file.envelope(offset, RecordType.WEIGHTS)
             with self._well_formed(offset):
                 reading = WeightReading(**envelope)
@@ -156,6 +179,8 @@ class LogReader:
         for _ in self.exchanges():
             pass
         for _ in self.rewards():
+            pass
+        for _ in self.groups_made():
             pass
         for _ in self.weight_readings():
             pass
@@ -225,4 +250,4 @@ class LogReader:
         return self._backends[at]
 
 
-__all__ = ["CACHE_BYTES", "Damage", "LogReader", "log_paths", "open_log"]
+__all__ = ["CACHE_BYTES", "Damage", "LogReader", "log_paths", "open_growing", "open_log"]

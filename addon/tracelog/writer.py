@@ -20,7 +20,7 @@ from turnstile.addon.tracelog.encoding import encode_exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.frames import FORMAT_MAJOR, FORMAT_MINOR, MAGIC, RecordType, pack_record, packed
 from turnstile.addon.tracelog.index import Index
-from turnstile.addon.tracelog.records import Entry, Reward, WeightReading
+from turnstile.addon.tracelog.records import Entry, Group, Reward, WeightReading
 
 ROTATE_BYTES = 1 << 30
 
@@ -144,6 +144,8 @@ class LogWriter:
     def _encoded(self, record: Entry) -> list[bytes]:
         if isinstance(record, Reward):
             return [self._placed(self._index.rewards, _reward_record(record))]
+        if isinstance(record, Group):
+            return [self._placed(self._index.groups, _group_record(record))]
         if isinstance(record, WeightReading):
             return [self._placed(self._index.weights, pack_record(RecordType.WEIGHTS, asdict(record), b""))]
         frames = []
@@ -217,6 +219,15 @@ def _reward_record(reward: Reward) -> bytes:
     }
     envelope |= {"reward": reward.reward, "at": reward.at}
     return pack_record(RecordType.REWARD, envelope, packed(dict(reward.metadata)))
+
+
+def _group_record(group: Group) -> bytes:
+    envelope = {
+        "group_id": group.group_id,
+        "max_trajectory_tokens": group.max_trajectory_tokens,
+        "at": group.at,
+    }
+    return pack_record(RecordType.GROUP, envelope, packed(dict(group.metadata)))
 
 
 def _write_all(file: int, data: bytes) -> None:

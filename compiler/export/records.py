@@ -80,7 +80,10 @@ def _routed_experts(values: NDArray[Any] | str | None, shape: Sequence[int] | No
         return values
     if shape is None or len(shape) != 3:
         raise ValueError(f"routed_experts has the shape {shape}, expected [rows, layers, experts a token]")
-    return narrowed(np.frombuffer(base64.b64decode(values, validate=True), "<i4").reshape(shape))
+    experts = np.frombuffer(base64.b64decode(values, validate=True), "<i4").reshape(shape)
+    if experts.size and not 0 <= int(experts.min()) <= int(experts.max()) < 1 << 16:
+        raise ValueError("routed_experts names an expert that is not from 0 to 65,535")
+    return narrowed(experts)
 
 
 def _logprobs(values: NDArray[np.float64] | Sequence[Any]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ class KnownRouting:
         self._experts: Experts = np.empty((0, 0, 0), np.uint8)  # rows in use and spare ones
         self._known: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.has_shape = True  # see RoutedRows
+        self._last_difference = 0  # row that was found to differ last: others are likely to differ there too
 
     @property
     def is_empty(self) -> bool:
@@ -31,29 +32,50 @@ class KnownRouting:
         _, layers, top_k = self._experts.shape
         return int(layers * top_k)
 
-    def add(self, rows: RoutedRows) -> None:
-        """Takes in the rows that are not known yet."""
+    def add(self, rows: RoutedRows, computed_again: tuple[int, int] = (0, 0)) -> None:
+        """Takes in the rows that are not known yet.
+
+        Those in `computed_again`, [start, end), stay unknown: they are not the rows of the first time.
+        """
         self._make_room(rows)
         new = ~self._known[rows.start : rows.end]
+        again_start, again_end = (max(0, index - rows.start) for index in computed_again)
+        new[again_start:again_end] = False
         at = int(new.argmax()) if new.any() else len(new)  # what is known lies before it, nearly always
         place, fresh = slice(rows.start + at, rows.end), new[at:]
         self._experts[place][fresh] = rows.experts[at:][fresh]
-        self._known[place] = True
+        self._known[place] |= fresh
         self.has_shape = self.has_shape and rows.has_shape
 
     def difference(self, rows: RoutedRows) -> RowDifference | None:
-        """The first row that is known on both sides and names other experts; their order does not count."""
+        """A row that is known on both sides and names other experts, whose order does not count.
+
+        The first one, or the one that was found before.
+        """
         if self.is_empty:
             return None
         if self._experts.shape[1:] != rows.experts.shape[1:]:
             return RowDifference(rows.start, None, [], [])
         start, end, size = rows.start, min(rows.end, len(self._known)), _FIRST_LOOK
+        if start <= self._last_difference < end:
+            at = self._last_difference
+            if (found := self._difference_within(rows, at, at + 1)) is not None:
+                return found
         while start < end:
             stop = min(start + size, end)
             if (found := self._difference_within(rows, start, stop)) is not None:
+                self._last_difference = found.row
                 return found
             start, size = stop, 2 * size
         return None
+
+    def difference_from(self, other: "KnownRouting", start: int, end: int) -> RowDifference | None:
+        """The first row in [start, end) that both know and of which they name other experts."""
+        end = min(end, len(self._known), len(other._known))
+        if start >= end or self._experts.shape[1:] != other._experts.shape[1:]:
+            return None
+        known = self._known[start:end] & other._known[start:end]
+        return self._differing(start, other._experts[start:end], known)
 
     def first_known(self, start: int, end: int) -> int | None:
         """The first known row from `start` on and before `end`."""
@@ -74,10 +96,15 @@ class KnownRouting:
         return RoutedRows(0, self._experts[:count], self.has_shape)
 
     def _difference_within(self, rows: RoutedRows, start: int, stop: int) -> RowDifference | None:
-        before, now = self._experts[start:stop], rows.experts[start - rows.start : stop - rows.start]
+        now = rows.experts[start - rows.start : stop - rows.start]
+        return self._differing(start, now, self._known[start:stop])
+
+    def _differing(self, start: int, now: Experts, known: NDArray[np.bool_]) -> RowDifference | None:
+        """The first of these rows from `start` on that names other experts, of those that are `known`."""
+        before = self._experts[start : start + len(now)]
         if np.array_equal(before, now):
             return None
-        at = np.flatnonzero((before != now).any(axis=(1, 2)) & self._known[start:stop])
+        at = np.flatnonzero((before != now).any(axis=(1, 2)) & known)
         one, other = np.sort(before[at], axis=2), np.sort(now[at], axis=2)
         differs = np.argwhere((one != other).any(axis=2))
         if not len(differs):
@@ -85,7 +112,7 @@ class KnownRouting:
         row, layer = differs[0].tolist()
         return RowDifference(
             row=start + int(at[row]),
-            layer=layer if rows.has_shape else None,
+            layer=layer if self.has_shape else None,
             before=one[row, layer].tolist(),
             now=other[row, layer].tolist(),
         )

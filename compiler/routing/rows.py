@@ -26,7 +26,7 @@ class RoutedRows:
 
 
 class RowDifference(NamedTuple):
-    """The first row in which two tellings name other experts."""
+    """A row in which two tellings name other experts."""
 
     row: int
     layer: int | None  # None: where the shape is unknown, or not the same on both sides

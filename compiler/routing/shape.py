@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 TOP_K_FIELDS = ("num_experts_per_tok", "experts_per_token", "moe_topk", "moe_k")
+MOST_LAYERS = 1 << 12  # no model has more
 EXPERTS_FIELDS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
@@ -35,6 +36,7 @@ def moe_shape(config: Mapping[str, Any] | None) -> MoeShape:
     """The shape that `config` tells of."""
     config = config or {}
     layers = _positive(config, "num_hidden_layers")
+    layers = layers if layers is not None and layers <= MOST_LAYERS else None
     return MoeShape(
         layers=layers,
         top_k=_positive(config, *TOP_K_FIELDS),

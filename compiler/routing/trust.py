@@ -36,14 +36,10 @@ def origin_doubts(reading: ChoiceReading, facts: BackendFacts | None) -> Iterato
     elsewhere = [name for name in ("host", "storage") if _count(details.get(name))]
     if elsewhere:
         yield (f"a part of the prompt came from the {' and '.join(elsewhere)} cache, which keeps no routing")
+    # What once came back from the host lies on the device from then on, and is counted there.
     hierarchical = facts is not None and facts.server_info.get("enable_hierarchical_cache") is True
-    if hierarchical and not details and reading.cached_tokens != 0:
-        yield "the server has a hierarchical cache, and the answer does not tell what came from it"
-
-
-def is_retracted(reading: ChoiceReading) -> bool:
-    """Whether the engine took the request off the device and computed its rows again."""
-    return bool(reading.num_retractions)
+    if hierarchical and not elsewhere and reading.cached_tokens != 0:
+        yield "a part of the prompt came from a hierarchical cache, which keeps no routing"
 
 
 def value_doubts(rows: RoutedRows, shape: MoeShape) -> Iterator[str]:
@@ -53,10 +49,10 @@ def value_doubts(rows: RoutedRows, shape: MoeShape) -> Iterator[str]:
         return
     if (lowest := int(experts.min())) < 0:
         yield f"{_where(rows, experts < 0)} names expert {lowest}"
-    limit = shape.experts or MOST_EXPERTS
+    limit = min(shape.experts or MOST_EXPERTS, MOST_EXPERTS)
     if (highest := int(experts.max())) >= limit:
         yield f"{_where(rows, experts >= limit)} names expert {highest}, expected one below {limit}"
-    if rows.has_shape and experts.shape[2] > 1 and (repeats := _repeats(experts, shape.dense_layers)).any():
+    if experts.shape[2] > 1 and (repeats := _repeats(experts, shape.dense_layers)).any():
         yield f"{_where(rows, repeats)} names an expert twice, or is all zeros: it was not captured"
     if len(experts) >= ALIKE_ROWS and (experts[1:] == experts[0]).all():
         yield f"all {len(experts)} rows are the same: they were not captured one by one"

@@ -175,7 +175,7 @@ def test_only_regular_files_are_written_over(log: Path, tmp_path: Path) -> None:
     for name, message in (
         ("pipe.jsonl", "is no regular file"),
         ("link.jsonl", "is no regular file"),
-        ("own.log", "is one of the logs to read"),
+        ("own.log", "is one of the files to read"),
     ):
         result = compile_(tmp_path / "own.log", "-o", tmp_path / name, "--format", "jsonl")
         assert (result.exit_code, message in result.stderr) == (2, True)
@@ -187,7 +187,7 @@ def test_findings_never_take_the_place_of_an_input(log: Path, tmp_path: Path) ->
     own = tmp_path / "out.jsonl.findings.jsonl"
     own.write_bytes(log.read_bytes())
     result = compile_(own, "-o", tmp_path / "out.jsonl")
-    assert (result.exit_code, "is one of the logs to read" in result.stderr) == (2, True)
+    assert (result.exit_code, "is one of the files to read" in result.stderr) == (2, True)
     assert own.read_bytes() == log.read_bytes()
 
 
@@ -253,6 +253,34 @@ def test_folders_for_images_are_looked_at_before_anything_is_written(log: Path, 
         assert not (tmp_path / "out.jsonl").exists()
     processor = processor_folder(tmp_path / "processor")
     assert compile_(log, "-o", tmp_path / "out.jsonl", "--image-processor", processor).exit_code == 0
+
+
+def test_a_file_of_rewards_adds_to_those_of_the_log(log: Path, tmp_path: Path) -> None:
+    rewards, output = tmp_path / "rewards.jsonl", tmp_path / "out.jsonl"
+    lines = ({"group_id": "g", "reward": 0.5}, {"group_id": "gone", "reward": 1})
+    rewards.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert compile_(log.parent, "-o", output, "--rewards", rewards).exit_code == 0
+    assert [sequence.reward for sequence in read_sequences(output)] == [0.5, None]
+    assert findings(output) == ["unmatched_reward", "token_type"]
+    assert compile_(log.parent, "-o", output, "--rewards", rewards, "--group", "g").exit_code == 0
+    assert findings(output) == ["token_type"]
+
+
+def test_a_file_of_rewards_that_cannot_be_meant_ends_with_3(log: Path, tmp_path: Path) -> None:
+    rewards, output = tmp_path / "rewards.jsonl", tmp_path / "out.jsonl"
+    rewards.write_text('{"group_id": "g"}\n')
+    result = compile_(log.parent, "-o", output, "--rewards", rewards)
+    assert (result.exit_code, output.exists()) == (3, False)
+    assert result.stderr == f"Error: {rewards}, line 1: reward is missing, expected a finite number\n"
+    result = compile_(log.parent, "-o", output, "--rewards", tmp_path / "absent.jsonl")
+    assert (result.exit_code, "absent.jsonl: No such file" in result.stderr) == (3, True)
+
+
+def test_the_file_of_rewards_is_not_written_over(log: Path, tmp_path: Path) -> None:
+    rewards = tmp_path / "rewards.jsonl"
+    rewards.write_text("")
+    assert compile_(log.parent, "-o", rewards, "--rewards", rewards).exit_code == 2
+    assert rewards.read_text() == ""
 
 
 def test_compare_prints_a_table_and_writes_nothing(log: Path, tmp_path: Path) -> None:

@@ -88,10 +88,12 @@ def test_a_server_may_pass_over_the_start() -> None:
     assert told(read(experts(1, 2, 3, 4, 5, 6), start=3)) == (0, experts(1, 2, 3, 4, 5).tolist())
 
 
-def test_five_rows_after_a_start_of_one_may_begin_at_either_and_are_refused() -> None:
-    assert "5 rows of 4, expected 4 for 4 prompt and 2 sampled ids from row 1 on" in refused(
-        read(experts(1, 2, 3, 4, 5), start=1)
-    )
+def test_five_rows_after_a_start_of_one_may_begin_at_either_and_are_unknown() -> None:
+    found = read(experts(1, 2, 3, 4, 5), start=1)
+    assert (found.rows, found.flags, found.contradicts) == (None, (), False)
+    (finding,) = found.findings
+    assert (finding.kind, finding.severity) == ("routing_shape", "warning")
+    assert "can be 5 rows of 4 from 0 on or 4 rows of 4 from 1 on" in finding.message
     assert told(read(experts(2, 3, 4, 5), start=1)) == (1, experts(2, 3, 4, 5).tolist())
     assert told(read(experts(1, 2, 3, 4, 5, 6), start=1)) == (0, experts(1, 2, 3, 4, 5).tolist())
 
@@ -205,8 +207,10 @@ def test_without_a_shape_the_number_of_ids_tells_the_size_of_a_row() -> None:
     found = read(experts(1, 2, 3, 4, 5), backend=UNSHAPED)
     assert found.rows is not None and not found.rows.has_shape
     assert told(found) == (0, experts(1, 2, 3, 4, 5).reshape(5, 4, 1).tolist())
-    assert refused(read(np.arange(19), backend=UNSHAPED)) == ("19 ids are no whole number for each of 5 rows")
-    assert refused(read("", backend=UNSHAPED)) == "0 ids are no whole number for each of 5 rows"
+    assert refused(read(np.arange(19), backend=UNSHAPED)) == (
+        "19 ids are no whole number for each row, expected 5 for 4 prompt and 2 sampled ids"
+    )
+    assert "0 ids are no whole number" in refused(read("", backend=UNSHAPED))
 
 
 def test_a_size_of_a_row_holds_for_the_answers_of_its_log() -> None:

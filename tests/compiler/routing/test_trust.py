@@ -9,7 +9,7 @@ from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.routing.shape import MoeShape
-from turnstile.compiler.routing.trust import is_retracted, origin_doubts, value_doubts
+from turnstile.compiler.routing.trust import origin_doubts, value_doubts
 
 SHAPE = MoeShape(layers=2, top_k=2, experts=64)
 DENSE_FIRST = replace(SHAPE, dense_layers=frozenset({0}))
@@ -81,13 +81,6 @@ def test_a_hierarchical_cache_that_does_not_tell_is_doubted(cached_tokens: int |
 
 def test_a_hierarchical_cache_that_gave_nothing_is_believed() -> None:
     assert list(origin_doubts(told(cached_tokens=0), HIERARCHICAL)) == []
-
-
-@pytest.mark.parametrize(("retractions", "expected"), [(None, False), (0, False), (1, True), (3, True)])
-def test_a_request_that_was_taken_off_the_device_was_retracted(
-    retractions: int | None, expected: bool
-) -> None:
-    assert is_retracted(told(num_retractions=retractions)) is expected
 
 
 def test_rows_that_a_router_can_make_are_believed() -> None:
