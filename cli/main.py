@@ -24,6 +24,10 @@ class Entry(NamedTuple):
 COMMANDS = {
     "compile": Entry("turnstile.cli.compile:command", "Turn trace logs into training sequences."),
     "show": Entry("turnstile.cli.show:command", "List the exchanges in a log."),
+    "explain": Entry("turnstile.cli.explain:command", "Say why turns did not go on an earlier sequence."),
+    "audit": Entry(
+        "turnstile.cli.audit:command", "Say what a trainer that works from text would have got wrong."
+    ),
     "verify": Entry("turnstile.cli.verify:command", "Check every invariant of logs and of compiled files."),
     "report": Entry("turnstile.cli.report:command", "Make one page of sequences, to debug rollouts by."),
     "replay": Entry("turnstile.cli.replay:command", "Serve a log as a stand-in for the backend."),

@@ -6,8 +6,8 @@ CompileError
 ├── FormatNotInstalled   a library that a format needs is not installed
 ├── ImageOptionError     a model, tokenizer or image processor that was named cannot be used
 ├── RewardFileError      a file holds no rewards
-├── TokenizerUnreadable  a folder that was named as a tokenizer's is none
 ├── TokenizerNotInstalled  the library that reads tokenizers is not installed
+├── TokenizerUnreadable  a folder that was named as a tokenizer's is none
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -36,12 +36,12 @@ class RewardFileError(CompileError):
     """A file of rewards cannot be meant; the message names the path and the line."""
 
 
+class TokenizerNotInstalled(CompileError):
+    """The tokenizers package is not installed; the message says how to install it."""
+
+
 class TokenizerUnreadable(CompileError):
     """There is no readable tokenizer.json in the folder that was named."""
-
-
-class TokenizerNotInstalled(CompileError):
-    """Text was asked for and tokenizers is not installed; the message says how to install it."""
 
 
 class SequenceFileError(CompileError):

@@ -9,6 +9,7 @@ logs before all groups.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from turnstile.addon.tracelog.records import Group
 from turnstile.compiler.causes import Causes, Explanation
@@ -17,7 +18,9 @@ from turnstile.compiler.finding import Finding
 from turnstile.compiler.group_metadata import with_group_metadata
 from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.placing import image_placer
+from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies import POLICIES
+from turnstile.compiler.policies.joining import joined, named_after
 from turnstile.compiler.replay import Replay, Replayed
 from turnstile.compiler.rewards import GivenReward, GroupRewards, RewardsByGroup
 from turnstile.compiler.routing.outcome import lost_rows, routing_changes
@@ -40,6 +43,8 @@ class CompiledGroup:
     findings: list[Finding]
     exchanges: int
     turns: int
+    merged: Sequence[OpenSequence] = ()  # what the sequences are made of, in the same order
+    explanations: Sequence[Explanation] = ()  # why each of them was started
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,8 @@ class GroupPasses:
 
     def __init__(self, group_id: str, options: Options, readers: Readers) -> None:
         self._group_id, self._options, self._readers = group_id, options, readers
-        self._merger = POLICIES[options.policy]()
+        self._policy = POLICIES[options.policy]
+        self._merger = self._policy.merger()
         self._causes, self._texts = Causes(), Texts()
         self._explanations: list[Explanation] = []
         self._findings: list[Finding] = []
@@ -85,17 +91,23 @@ class GroupPasses:
 
         The sequences are to be gone through before more is taken in.
         """
-        selection, merged = self._options.selection, self._merger.sequences
+        selection, join = self._options.selection, self._policy.join
+        merged, explanations = self._merger.sequences, self._explanations
+        if join is not None:
+            merged, explanations = joined(merged, explanations, join)
         rewards = GroupRewards(of_log, self._options.rewards.get(self._group_id, ()))
         firsts = [sequence.turns[0] for sequence in merged]
         unmatched = rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
         findings = [*self._findings, *routing_changes(merged), *lost_rows(merged)]
         findings += [*selection.findings(merged), *unmatched]
-        sequences = training_sequences(merged, self._explanations, selection)
+        sequences = training_sequences(merged, explanations, selection)
         described = with_group_metadata(map(rewards.on, sequences), made)
+        if join is not None:
+            described = map(partial(named_after, self._options.policy), described)
         placer = self._readers.images
         whole = described if placer is None else map(placer.with_processed, described)
-        return CompiledGroup(self._group_id, whole, findings, self._exchanges, self._turns)
+        counts = self._exchanges, self._turns
+        return CompiledGroup(self._group_id, whole, findings, *counts, merged, explanations)
 
 
 def compile_groups(

@@ -5,9 +5,10 @@ an exchange; bodies are read when their group is. Groups come in the order of th
 Damage is a finding: whatever is whole is given.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -89,6 +90,17 @@ class Replay:
             reader.forget()  # no group rests on another one's exchanges
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)[1].close()
+
+    def exchange_again(self, group_id: str, started_at: float, exchange_id: str) -> Exchange | None:
+        """One exchange of a group, read once more; None when no copy of it is whole."""
+        copies = self._groups[group_id]
+        at = bisect_left(copies, (started_at, exchange_id))
+        for located in takewhile(lambda copy: copy.exchange_id == exchange_id, islice(copies, at, None)):
+            try:
+                return self._reader(located.log).exchange(located.offset)
+            except (LogCorruptError, TypeError, ValueError):
+                continue
+        return None
 
     def rewards_of(self, group_id: str) -> list[GivenReward]:
         """The rewards posted for a group, the last one last."""
