@@ -148,8 +148,6 @@ def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...], inputs: Seq
         click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
 
 
-
-
 def _table(summary: "Summary") -> "Table":
     from rich.table import Table
 
