@@ -21,6 +21,7 @@ from turnstile.replay_server import ReplayServer
 
 GROUP = "demo"
 SAMPLE = "tool_loop.tslog"
+SAMPLE_LOG = files("turnstile.sample_traces") / SAMPLE
 SEQUENCES = "sequences.jsonl"
 
 Say = Callable[[str], object]
@@ -53,7 +54,7 @@ def _backend(url: str | None, say: Say) -> Iterator[str]:
     if url is not None:
         yield url
         return
-    with as_file(files("turnstile.sample_traces") / SAMPLE) as sample, _replayed(sample) as replayed:
+    with as_file(SAMPLE_LOG) as sample, _replayed(sample) as replayed:
         say(f"a recorded SGLang answers on {replayed.removeprefix('http://')}")
         yield replayed
 

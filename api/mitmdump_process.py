@@ -6,84 +6,46 @@ finds the packages that it needs.
 
 import json
 import shutil
-import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from turnstile.errors import ProxyError, ProxyStartError
 from turnstile.free_port import free_port
+from turnstile.lifelines import end, started
+from turnstile.running_proxy import RunningProxy
 
 START_S = 30.0  # until the proxy must answer
-STOP_S = 15.0  # for mitmdump to end after SIGTERM
 _POLL_S = 0.05
-
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a user's own proxy
-
-
-class ProxyStartError(Exception):
-    """The proxy did not come up; the message has mitmdump's last words."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningProxy:
-    """A proxy that answers."""
-
-    port: int
-    process_id: int
-
-    @property
-    def address(self) -> str:
-        """host:port."""
-        return f"127.0.0.1:{self.port}"
-
-    def health(self) -> dict[str, Any]:
-        """What GET /turnstile/health says. Raises OSError when it is not healthy."""
-        return self._asked("GET", "/turnstile/health")
-
-    def flush(self) -> None:
-        """Returns when all that was captured so far is readable in the log. Raises OSError when it is not."""
-        self._asked("POST", "/turnstile/flush")
-
-    def _asked(self, method: str, path: str) -> dict[str, Any]:
-        request = urllib.request.Request(f"http://{self.address}{path}", method=method)
-        with _direct.open(request, timeout=START_S) as answer:
-            fields: dict[str, Any] = json.load(answer)
-        return fields
+_OURS = "turnstile_"
+_TRIES = 3  # another program may take the port that was free
 
 
 @contextmanager
 def running_proxy(
-    backend_url: str, log: Path, options: Mapping[str, str] | None = None
+    backend_url: str, log: Path, options: Mapping[str, str] | None = None, port: int = 0
 ) -> Iterator[RunningProxy]:
     """A proxy in front of `backend_url` that records into `log`; ended when the context is left.
 
-    `options` are mitmproxy options, the addon's among them. Raises ProxyStartError.
+    `options` are mitmproxy options, the addon's among them; `port` 0 is a free one. The proxy ends with this
+    process, too, whatever that one ends by. Raises ProxyStartError.
     """
-    port = free_port()
-    settings = {"turnstile_log": str(log), **(options or {})}
+    settings = {**(options or {}), "turnstile_log": str(log.resolve())}
     with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory(prefix="turnstile-") as confdir:
-        process = subprocess.Popen(
-            _command(backend_url, port, settings, Path(confdir)),
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
+        _write_config(Path(confdir), settings)
+        proxy, process = _started(backend_url, port, settings, Path(confdir), said)
         try:
-            proxy = RunningProxy(port, process.pid)
-            _wait_until_healthy(proxy, process, said)
             yield proxy
         finally:
-            _end(process)
+            end(process)
 
 
 def addon_path() -> Path:
@@ -96,12 +58,55 @@ def addon_path() -> Path:
     return Path(spec.origin)
 
 
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _started(
+    backend_url: str, port: int, settings: Mapping[str, str], confdir: Path, said: IO[bytes]
+) -> tuple[RunningProxy, "subprocess.Popen[bytes]"]:
+    for left in reversed(range(1 if port else _TRIES)):
+        proxy_port = port or free_port()
+        if not is_free(proxy_port):
+            if not left:
+                raise ProxyStartError(f"port {proxy_port} of 127.0.0.1 is taken: name another, or 0 for any")
+            continue
+        process = started(_command(backend_url, proxy_port, settings, confdir), output=said)
+        proxy = RunningProxy(proxy_port, process.pid, secret=settings.get("turnstile_secret", ""))
+        try:
+            _wait_until_healthy(proxy, process, said, settings["turnstile_log"])
+        except ProxyStartError:
+            end(process)
+            if not left or is_free(proxy_port):
+                raise
+        except BaseException:
+            end(process)
+            raise
+        else:
+            return proxy, process
+    raise AssertionError("the last try returns or raises")
+
+
 def _command(backend_url: str, port: int, settings: Mapping[str, str], confdir: Path) -> list[str]:
     command = [_mitmdump(), "-q", "-s", str(addon_path()), "--mode", f"reverse:{backend_url}"]
     command += ["--listen-host", "127.0.0.1", "-p", str(port), "--set", f"confdir={confdir}"]
     for name, value in settings.items():
-        command += ["--set", f"{name}={value}"]
+        if not name.startswith(_OURS):
+            command += ["--set", f"{name}={value}"]
     return command
+
+
+def _write_config(confdir: Path, settings: Mapping[str, str]) -> None:
+    """The addon's options stand in a file: a command line is for every user of the machine to read."""
+    ours = {name: value for name, value in settings.items() if name.startswith(_OURS)}
+    (confdir / "config.yaml").write_text(json.dumps(ours))
 
 
 def _mitmdump() -> str:
@@ -112,16 +117,19 @@ def _mitmdump() -> str:
     return found
 
 
-def _wait_until_healthy(proxy: RunningProxy, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+def _wait_until_healthy(
+    proxy: RunningProxy, process: "subprocess.Popen[bytes]", said: IO[bytes], log: str
+) -> None:
     until = time.monotonic() + START_S
     why = "nothing answered"
     while time.monotonic() < until:
         if process.poll() is not None:
             raise ProxyStartError(f"mitmdump ended with exit code {process.returncode}: {_last_words(said)}")
         try:
-            proxy.health()
-            return
-        except (OSError, ValueError) as error:
+            if Path(proxy.health()["log"]["path"]).parent == Path(log):
+                return
+            why = "another proxy answers on its port"
+        except ProxyError as error:
             why = str(error)
         time.sleep(_POLL_S)
     raise ProxyStartError(f"the proxy was not healthy within {START_S:.0f} s ({why}): {_last_words(said)}")
@@ -130,13 +138,3 @@ def _wait_until_healthy(proxy: RunningProxy, process: subprocess.Popen[bytes], s
 def _last_words(said: IO[bytes]) -> str:
     said.seek(0)
     return " | ".join(said.read().decode(errors="replace").strip().splitlines()[-3:]) or "it said nothing"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -7,23 +7,21 @@ process with all its threads, the log's writer among them; the log goes to the d
 """
 
 import asyncio
-import json
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import capture_routed
 from figures import Figure, run_alone
 from load import Connection, Request, cpu_s, peak_memory_mib, send
-from processes import Proxy, mitmdump, mock_backend
+from processes import ADDON, Proxy, check_captured, mitmdump, mock_backend
 from recording import CHAT_PATH, size_bytes
 from workloads import GROWING, LARGE, SMALL, Workload, calls
 
 ROUNDS = 3
 MEMORY_MIB_AT_MOST = 200.0
-ADDON = Path(__file__).resolve().parents[1] / "turnstile_addon.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ CASES = (
 
 def measure() -> list[Figure]:
     """The figures of all cases."""
-    return [figure for case in CASES for figure in _of_case(case)]
+    return [*(figure for case in CASES for figure in _of_case(case)), *capture_routed.measure()]
 
 
 def _of_case(case: Case) -> Iterator[Figure]:
@@ -136,15 +134,6 @@ def _requests(proxy: Proxy, case: Case, client: int, label: str) -> Iterator[Req
 
 def _path(proxy: Proxy, group_id: str) -> str:
     return f"/group/{group_id}{CHAT_PATH}" if proxy.captures else CHAT_PATH
-
-
-def check_captured(proxy: Proxy, expected: int) -> None:
-    """Raises RuntimeError unless the proxy says that it recorded everything whole."""
-    directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says
-    with directly.open(f"http://127.0.0.1:{proxy.port}/turnstile/health") as answer:
-        counters = json.load(answer)["capture"]
-    if counters["outcomes"] != {"complete": expected} or counters["incomplete"] or counters["write_errors"]:
-        raise RuntimeError(f"{expected} exchanges were sent, but the proxy counted {counters}")
 
 
 if __name__ == "__main__":

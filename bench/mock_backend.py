@@ -3,7 +3,7 @@
 Makes every reply before it listens on a free port of 127.0.0.1, which it prints as `listening PORT`. Answers
 POST /v1/chat/completions by the key in the request's `user` field, GET /server_info and /model_info, and
 anything else with 404. It always gives the full reply, whoever asks: so the same bytes pass a bare proxy
-and one with Turnstile.
+and one with Turnstile. Routed experts alone it gives to who asks for them, from the row that is asked for.
 
 The key `stream:TOKENS:TOKENS_A_SECOND` stands for a stream, the first of whose tokens comes at once; with 0
 all come as fast as they go.
@@ -11,6 +11,7 @@ all come as fast as they go.
 
 import asyncio
 import json
+import re
 import sys
 from functools import cache
 
@@ -29,16 +30,34 @@ MODEL_INFO = {"model_path": "mock", "weight_version": WEIGHT_VERSION, "is_genera
 
 
 def main() -> None:
-    replies = {
-        call.key.encode(): _response(200, call.reply)
+    calls = {
+        call.key.encode(): call
         for name in sys.argv[1:]
         for session in range(workloads.WORKLOADS[name].sessions)
         for call in workloads.calls(workloads.WORKLOADS[name], session)
     }
+    replies = {key: _Reply(call) for key, call in calls.items()}
     asyncio.run(_serve(replies))
 
 
-async def _serve(replies: dict[bytes, bytes]) -> None:
+class _Reply:
+    """The response to one call; what of it is the same for everybody is made beforehand."""
+
+    def __init__(self, call: workloads.Call) -> None:
+        self._plain = _response(200, call.reply)
+        self._routed = call if call.routing else None
+        if call.routing:
+            call.routing.text()  # that of the session is made now and kept
+
+    def response(self, request: bytes) -> bytes:
+        """What the request gets."""
+        if self._routed is None or not _ASKS_FOR_ROUTING.search(request):
+            return self._plain
+        start = _START_ROW.search(request)
+        return _response(200, self._routed.whole_reply(int(start[1]) if start else 0))
+
+
+async def _serve(replies: dict[bytes, _Reply]) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Connection(replies), "127.0.0.1", 0, backlog=1024)
     print("listening", server.sockets[0].getsockname()[1], flush=True)
@@ -48,7 +67,7 @@ async def _serve(replies: dict[bytes, bytes]) -> None:
 class _Connection(asyncio.Protocol):
     """One keep-alive connection: whole requests in, whole responses out."""
 
-    def __init__(self, replies: dict[bytes, bytes]) -> None:
+    def __init__(self, replies: dict[bytes, _Reply]) -> None:
         self._replies = replies
         self._received = bytearray()
         self._streaming: asyncio.Task[None] | None = None  # held, so that it is not collected
@@ -71,7 +90,7 @@ class _Connection(asyncio.Protocol):
                 tokens, tokens_a_s = map(int, key[len(_STREAM) :].split(b":"))
                 self._streaming = asyncio.create_task(self._stream(tokens, tokens_a_s))
             else:
-                self._transport.write(self._answer(head, key))
+                self._transport.write(self._answer(head, key, body))
 
     async def _stream(self, tokens: int, tokens_a_s: int) -> None:
         loop, stream = asyncio.get_running_loop(), _streams(tokens)
@@ -92,11 +111,12 @@ class _Connection(asyncio.Protocol):
     def _send(self, event: bytes) -> None:
         self._transport.write(_frame(stamped(event)))
 
-    def _answer(self, head: bytes, key: bytes) -> bytes:
+    def _answer(self, head: bytes, key: bytes, body: bytes) -> bytes:
         path = head.split(b" ", 2)[1]
-        if path == b"/v1/chat/completions":
-            return self._replies.get(key, _NO_SUCH_CALL)
-        return _INFO.get(path, _NOT_FOUND)
+        if path != b"/v1/chat/completions":
+            return _INFO.get(path, _NOT_FOUND)
+        reply = self._replies.get(key)
+        return _NO_SUCH_CALL if reply is None else reply.response(body)
 
 
 def content_length(head: bytes) -> int:
@@ -122,6 +142,8 @@ def _response(status: int, body: bytes) -> bytes:
     return (head % (status, len(body))).encode() + body
 
 
+_ASKS_FOR_ROUTING = re.compile(rb'"return_routed_experts": ?true')
+_START_ROW = re.compile(rb'"routed_experts_start_len": ?(\d+)')
 _STREAM = b"stream:"
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"

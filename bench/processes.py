@@ -1,11 +1,13 @@
 """The processes of a measurement: a mock backend, and mitmdumps before it; each ends with its context."""
 
+import json
 import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from workloads import Workload
 
+ADDON = Path(__file__).resolve().parents[1] / "turnstile_addon.py"
 START_S = 60.0
 _HERE = Path(__file__).resolve().parent
 
@@ -55,6 +58,15 @@ def mitmdump(backend_port: int, *arguments: str) -> Iterator[Proxy]:
                 yield Proxy(port, process.pid, captures=_has_log(arguments))
             finally:
                 process.terminate()
+
+
+def check_captured(proxy: Proxy, expected: int) -> None:
+    """Raises RuntimeError unless the proxy says that it recorded everything whole."""
+    directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says
+    with directly.open(f"http://127.0.0.1:{proxy.port}/turnstile/health") as answer:
+        counters = json.load(answer)["capture"]
+    if counters["outcomes"] != {"complete": expected} or counters["incomplete"] or counters["write_errors"]:
+        raise RuntimeError(f"{expected} exchanges were sent, but the proxy counted {counters}")
 
 
 def _has_log(arguments: Sequence[str]) -> bool:

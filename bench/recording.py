@@ -26,7 +26,7 @@ class Place:
 def exchanges(calls: Iterable[Call], log_id: str, place_of: Callable[[Call], Place]) -> Iterator[Exchange]:
     """The exchanges of the calls, one a second."""
     for number, call in enumerate(calls):
-        place = place_of(call)
+        place, reply = place_of(call), call.whole_reply()
         yield Exchange(
             exchange_id=f"{log_id}-{number:06d}",
             group_id=place.group_id,
@@ -39,9 +39,9 @@ def exchanges(calls: Iterable[Call], log_id: str, place_of: Callable[[Call], Pla
             status=200,
             request_headers=_headers(call.request, host="127.0.0.1:8080"),
             request=call.request,
-            splices=ask_chat(call.request, BACKEND).splices,
-            reply_headers=_headers(call.reply, server="uvicorn"),
-            reply=call.reply,
+            splices=ask_chat(call.request, BACKEND, moe="full" if call.routing else "off").splices,
+            reply_headers=_headers(reply, server="uvicorn"),
+            reply=reply,
         )
 
 

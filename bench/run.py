@@ -13,7 +13,9 @@ from pathlib import Path
 
 from figures import Figure, save, table
 
-BENCHMARKS = ("machine", "startup", "log_size", "compile", "capture", "images", "streams")
+BENCHMARKS = (
+    "machine", "startup", "log_size", "compile", "report", "capture", "images", "launcher", "streams",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -42,6 +42,12 @@ def chat_completion(prompt_ids_text: bytes, prompt_tokens: int, sampled: Sampled
     return dumped(reply).replace(b'"prompt_token_ids":[', b'"prompt_token_ids":[' + prompt_ids_text, 1)
 
 
+def with_routing(reply: bytes, text: memoryview) -> bytes:
+    """The reply to a request that asked for routed experts as well; `text` is their base64."""
+    before, key, behind = reply.partition(b',"dp_rank":')
+    return b"".join([before, b',"routed_experts":"', text, b'"', key, behind])
+
+
 def dumped(value: Any) -> bytes:
     """JSON without spaces."""
     return json.dumps(value, separators=(",", ":")).encode()

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
-from capture import ADDON, check_captured
 from figures import Figure, run_alone
 from load import cpu_s
-from processes import Proxy, mitmdump, mock_backend
+from processes import ADDON, Proxy, check_captured, mitmdump, mock_backend
 from recording import CHAT_PATH
 from sglang_reply import dumped
 from stream_load import StreamConnection, Timing

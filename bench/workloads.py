@@ -9,7 +9,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sglang_reply import END_ID, END_TEXT, Sampled, chat_completion, dumped
+from routing import Experts, Routing
+from sglang_reply import END_ID, END_TEXT, Sampled, chat_completion, dumped, with_routing
 from vocabulary import vocabulary
 
 # ChatML in the ids of Qwen's tokenizer
@@ -30,6 +31,7 @@ class Workload:
     more_ids: int  # that each further turn adds to the prompt, beside the answer before it
     sampled_ids: int  # of each turn
     attempts: int = 1  # sessions that begin with the same prompt
+    experts: Experts | None = None  # of a mixture of experts
 
     @property
     def unique_ids(self) -> int:
@@ -48,7 +50,8 @@ SMALL = Workload("small", 1, 1, 1_000, 0, 50)
 LARGE = Workload("large", 1, 1, 16_000, 0, 1_000)
 GROWING = Workload("growing", 32, 50, 200, 200, 50)
 MANY = Workload("many", 1_000, 10, 200, 200, 50)
-WORKLOADS = {workload.name: workload for workload in (SMALL, LARGE, GROWING, MANY)}
+ROUTED = Workload("routed", 24, 20, 200, 200, 50, experts=Experts(layers=48, top_k=8, experts=128))
+WORKLOADS = {workload.name: workload for workload in (SMALL, LARGE, GROWING, MANY, ROUTED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,13 @@ class Call:
     key: str  # workload:session:turn; the request names it in its `user` field
     session: int
     request: bytes  # as a harness sends it that asks for nothing special
-    reply: bytes  # to the request with Turnstile's fields added
+    reply: bytes  # to the request with Turnstile's fields added, but for routed experts
     answer: bytes  # the assistant's text, as it stands in the reply
+    routing: Routing | None = None
+
+    def whole_reply(self, start_row: int = 0) -> bytes:
+        """The reply with routed experts, where the model has them, from a row on."""
+        return with_routing(self.reply, self.routing.text(start_row)) if self.routing else self.reply
 
 
 def calls(workload: Workload, session: int) -> Iterator[Call]:
@@ -79,7 +87,11 @@ def calls(workload: Workload, session: int) -> Iterator[Call]:
         sampled = _sampled(numbers, rng)
         key = f"{workload.name}:{session}:{turn}"
         reply = chat_completion(bytes(history.ids), history.count, sampled)
-        yield Call(key, session, history.request(key), reply, words.text(numbers).encode())
+        routing = None
+        if workload.experts:
+            rows = history.count + workload.sampled_ids - 1
+            routing = Routing(workload.experts, f"{workload.name}/{session}", rows)
+        yield Call(key, session, history.request(key), reply, words.text(numbers).encode(), routing)
         history.answer(numbers)
 
 

@@ -16,7 +16,8 @@ def command() -> None:
 
     The path is for mitmdump's -s option; the script is not imported for it.
     """
-    from turnstile.mitmdump_process import ProxyStartError, addon_path
+    from turnstile.errors import ProxyStartError
+    from turnstile.mitmdump_process import addon_path
 
     try:
         click.echo(addon_path())

@@ -1,21 +1,20 @@
 """`turnstile compile`: trace logs to a file of training sequences."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from turnstile.cli.compare import compare
 from turnstile.cli.errors import ExchangesLeftOut, InputInvalid
 from turnstile.cli.output_file import refuse_file
+from turnstile.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
-    from turnstile.compiler.pipeline import Progress
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.summary import Summary
 
@@ -30,7 +29,7 @@ Example:
 """
 )
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=_PATH)
-@click.option("-o", "--output", metavar="OUT", required=True, type=_PATH, help="The file to write.")
+@click.option("-o", "--output", metavar="OUT", type=_PATH, help="The file to write.")
 @click.option(
     "--format",
     "format_name",
@@ -39,10 +38,11 @@ Example:
 )
 @click.option(
     "--policy",
-    type=click.Choice(["strict", "per-request"]),
+    type=click.Choice(["strict", "per-request", "realign-and-mask", "splice-at-end-of-turn", "compare"]),
     default="strict",
     show_default=True,
-    help="strict: turns are merged by exact prefixes; per-request: each is a sequence.",
+    help="strict: turns are merged by exact prefixes; per-request: each is a sequence; the next two also "
+    "join what came back in other tokens; compare: prints a table of all four, without -o.",
 )
 @click.option("--group", "groups", metavar="G", multiple=True, help="Only this group. May be repeated.")
 @click.option(
@@ -66,10 +66,17 @@ Example:
     is_flag=True,
     help="Leave out sequences with routing_untrusted; exit with 4 when anything was left out.",
 )
+@click.option(
+    "--rewards",
+    "rewards_file",
+    metavar="FILE",
+    type=_PATH,
+    help="Rewards as JSON lines; they win over those in the logs.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON to stdout.")
 def command(
     logs: tuple[Path, ...],
-    output: Path,
+    output: Path | None,
     format_name: str | None,
     policy: str,
     groups: tuple[str, ...],
@@ -78,6 +85,7 @@ def command(
     tokenizer: Path | None,
     image_processor: Path | None,
     max_image_pixels: int | None,
+    rewards_file: Path | None,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -95,18 +103,27 @@ def command(
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
+    from turnstile.compiler.reward_file import read_rewards
     from turnstile.compiler.selection import Selection
 
+    images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
+    if policy == "compare":
+        if output is not None or format_name or max_tokens or image_processor or rewards_file or strict:
+            raise click.UsageError("--policy compare only prints a table: it takes no option for an output")
+        compare(logs, groups, images, as_json=as_json)
+        return
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
     try:
         format_ = format_named(format_name, output)
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
-    images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
-    options = Options(policy, Selection(max_tokens, trusted_only=strict), images)
+    rewards = read_rewards(rewards_file) if rewards_file else {}
+    options = Options(policy, Selection(max_tokens, trusted_only=strict), images, rewards)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
-        _refuse(replay, output, groups)
-        with _progress_bar(replay, console) as progress:
+        _refuse(replay, output, groups, [*replay.logs, *([rewards_file] if rewards_file else [])])
+        with progress_bar(replay, console) as progress:
             summary = write_compilation(replay, output, format_, options, progress)
     if as_json:
         click.echo(json.dumps(summary.as_record()))
@@ -117,29 +134,18 @@ def command(
         raise ExchangesLeftOut(f"something was left out ({kinds}); see {findings_path(output)}")
 
 
-def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...]) -> None:
+def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...], inputs: Sequence[Path]) -> None:
     """Ends the command before anything is written over that should not be."""
     from turnstile.compiler.output import findings_path
 
     if output.suffix == ".tslog":
         raise click.UsageError(f"{output} has the name of a trace log; name another file to write")
     for path in (output, findings_path(output)):
-        refuse_file(path, replay.logs)
+        refuse_file(path, inputs)
     if groups and not replay.groups:
         raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs; nothing is written")
     for group in sorted({*groups} - {*replay.groups}):
         click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
-
-
-@contextmanager
-def _progress_bar(replay: "Replay", console: "Console") -> "Iterator[Progress]":
-    """Shows how many exchanges have been read, on a terminal only."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("exchanges"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("exchanges", total=replay.exchanges)
-        yield lambda exchanges: bar.advance(task, exchanges)
 
 
 def _table(summary: "Summary") -> "Table":

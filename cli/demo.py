@@ -1,5 +1,6 @@
 """`turnstile demo`: the whole way on this machine."""
 
+import shlex
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from turnstile.compiler.compilation import Compilation
     from turnstile.compiler.sequence import TrainingSequence
 
-_WHAT_NEXT = "turnstile demo --keep demo/ leaves the log and the sequences in demo/"
+_KEEP = "turnstile demo --keep demo/ leaves the log and the sequences in demo/"
+_WHY = "why the second rollout split, with the tokens on both sides:"
 
 
 @click.command(
@@ -46,7 +48,7 @@ def command(backend: str | None, keep: Path | None) -> None:
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise click.UsageError(f"{keep} is not empty; name a new folder")
     from turnstile.demo import run_demo
-    from turnstile.mitmdump_process import ProxyStartError
+    from turnstile.errors import ProxyStartError
 
     say = Console(stderr=True, highlight=False, soft_wrap=True)
     with nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="turnstile-demo-") as place:
@@ -56,7 +58,15 @@ def command(backend: str | None, keep: Path | None) -> None:
         except (ProxyStartError, openai.OpenAIError) as error:
             raise InputInvalid(f"the demo did not get through: {error}") from error
     Console().print(_table(compilation))
-    say.print(_WHAT_NEXT if keep is None else f"kept: {keep}")
+    say.print(_KEEP if keep is None else f"kept: {keep}")
+    say.print(f"{_WHY} {_explain_command(keep)}")
+
+
+def _explain_command(keep: Path | None) -> str:
+    from turnstile.demo import SAMPLE_LOG
+
+    log = SAMPLE_LOG if keep is None else keep / "traces"
+    return f"turnstile explain {shlex.quote(str(log))}"
 
 
 def _table(compilation: "Compilation") -> "Table":

@@ -40,14 +40,18 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
         FormatNotInstalled,
         ImageOptionError,
         InvariantBroken,
+        RewardFileError,
         SequenceFileError,
+        TokenizerNotInstalled,
+        TokenizerUnreadable,
     )
 
     if isinstance(error, InvariantBroken):
         return CheckFailed(_one_line(str(error)))
-    if isinstance(error, FormatNotInstalled):
+    if isinstance(error, FormatNotInstalled | TokenizerNotInstalled):
         return click.UsageError(str(error))
-    if isinstance(error, TraceLogError | SequenceFileError | ImageOptionError):
+    unreadable = TraceLogError | SequenceFileError | ImageOptionError | RewardFileError | TokenizerUnreadable
+    if isinstance(error, unreadable):
         return InputInvalid(_one_line(str(error)))
     # A closed pipe (`turnstile show LOG | head`) is no error: click ends the command quietly.
     if isinstance(error, OSError) and error.errno != errno.EPIPE:

@@ -24,9 +24,16 @@ class Entry(NamedTuple):
 COMMANDS = {
     "compile": Entry("turnstile.cli.compile:command", "Turn trace logs into training sequences."),
     "show": Entry("turnstile.cli.show:command", "List the exchanges in a log."),
+    "explain": Entry("turnstile.cli.explain:command", "Say why turns did not go on an earlier sequence."),
+    "audit": Entry(
+        "turnstile.cli.audit:command", "Say what a trainer that works from text would have got wrong."
+    ),
     "flows": Entry("turnstile.cli.flows:command", "Make flows of a log, for mitmweb."),
     "verify": Entry("turnstile.cli.verify:command", "Check every invariant of logs and of compiled files."),
+    "report": Entry("turnstile.cli.report:command", "Make one page of sequences, to debug rollouts by."),
     "replay": Entry("turnstile.cli.replay:command", "Serve a log as a stand-in for the backend."),
+    "proxy": Entry("turnstile.cli.proxy:command", "Capture as mitmdump with the addon does, for less."),
+    "doctor": Entry("turnstile.cli.doctor:command", "Ask a server for what capture needs."),
     "demo": Entry("turnstile.cli.demo:command", "Run the whole way on this machine, without a GPU."),
     "addon-path": Entry("turnstile.cli.addon_path:command", "Print where turnstile_addon.py lies."),
 }

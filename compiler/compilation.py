@@ -11,6 +11,7 @@ from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.pixels import MAX_PIXELS
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.replay import Replay
+from turnstile.compiler.reward_file import read_rewards
 from turnstile.compiler.selection import Selection
 from turnstile.compiler.sequence import TrainingSequence
 
@@ -47,6 +48,7 @@ def compile_logs(
     tokenizer: str | PathLike[str] | None = None,
     image_processor: str | PathLike[str] | None = None,
     max_image_pixels: int = MAX_PIXELS,
+    rewards: str | PathLike[str] | None = None,
 ) -> Compilation:
     """What `turnstile compile` writes for a log, a directory of logs, or several of them, as values.
 
@@ -54,15 +56,19 @@ def compile_logs(
     there. `trusted_only` leaves out sequences whose routing cannot be believed. `model`, `tokenizer` and
     `image_processor` name folders: of the model's config.json and the tokenizer's files, where the log does
     not tell the model's shape and which tokens stand for an image; of the processor that shall make tensors
-    of the images. Raises LogFormatError for a path that holds no trace log, LogCorruptError when none of the
-    logs has a readable header, UnknownPolicy for a policy that there is not, ImageOptionError for a folder
-    that cannot be used.
+    of the images. `rewards` is a file of rewards, which win over those in the logs: see `read_rewards`.
+
+    Raises LogFormatError for a path that holds no trace log, LogCorruptError when none of the logs has a
+    readable header, UnknownPolicy for a policy that there is not, ImageOptionError for a folder that cannot
+    be used, RewardFileError for a line that is no reward.
     """
     images = ImageOptions(_folder(model), _folder(tokenizer), _folder(image_processor), max_image_pixels)
-    options = Options(policy, Selection(max_tokens, trusted_only), images)
+    given = read_rewards(Path(rewards)) if rewards is not None else {}
+    options = Options(policy, Selection(max_tokens, trusted_only), images, given)
     logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
     with Replay([Path(log) for log in logs], groups) as replay:
-        findings, sequences = list(replay.findings), list[TrainingSequence]()
+        findings = [*replay.findings, *replay.rewards_without_exchange(options.rewards)]
+        sequences = list[TrainingSequence]()
         for group in compile_groups(replay, options):
             sequences += group.sequences
             findings += group.findings

@@ -5,6 +5,9 @@ CompileError
 ├── UnknownFormat        there is no such output format
 ├── FormatNotInstalled   a library that a format needs is not installed
 ├── ImageOptionError     a model, tokenizer or image processor that was named cannot be used
+├── RewardFileError      a file holds no rewards
+├── TokenizerNotInstalled  the library that reads tokenizers is not installed
+├── TokenizerUnreadable  a folder that was named as a tokenizer's is none
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -27,6 +30,18 @@ class FormatNotInstalled(CompileError):
 
 class ImageOptionError(CompileError):
     """A folder that was named for images cannot be used; the message says what is amiss and what to do."""
+
+
+class RewardFileError(CompileError):
+    """A file of rewards cannot be meant; the message names the path and the line."""
+
+
+class TokenizerNotInstalled(CompileError):
+    """The tokenizers package is not installed; the message says how to install it."""
+
+
+class TokenizerUnreadable(CompileError):
+    """There is no readable tokenizer.json in the folder that was named."""
 
 
 class SequenceFileError(CompileError):

@@ -34,7 +34,8 @@ def write_compilation(
         format_.open_writer(sequences_file) as sequences,
         findings_file.open("wb") as findings,
     ):
-        _write_findings(findings, replay.findings, summary)
+        about_logs = [*replay.findings, *replay.rewards_without_exchange(options.rewards)]
+        _write_findings(findings, about_logs, summary)
         for group in compile_groups(replay, options, progress):
             for sequence in group.sequences:
                 sequences.write(sequence)

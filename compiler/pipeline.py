@@ -6,22 +6,28 @@ One group is held at a time. The findings of a group come in the order of its ex
 logs before all groups.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
+from turnstile.addon.tracelog.records import Group
 from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.group_metadata import with_group_metadata
 from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.placing import image_placer
+from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies import POLICIES
-from turnstile.compiler.replay import Replay
-from turnstile.compiler.rewards import GroupRewards
+from turnstile.compiler.policies.joining import joined, named_after
+from turnstile.compiler.replay import Replay, Replayed
+from turnstile.compiler.rewards import GivenReward, GroupRewards, RewardsByGroup
 from turnstile.compiler.routing.outcome import lost_rows, routing_changes
 from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.selection import EVERYTHING, Selection
 from turnstile.compiler.sequence import TrainingSequence
-from turnstile.compiler.sequences import training_sequences
+from turnstile.compiler.sequences import sequence_id_of, training_sequences
 from turnstile.compiler.turns import Readers, Texts, turns_of
 
 Progress = Callable[[int], None]
@@ -37,6 +43,8 @@ class CompiledGroup:
     findings: list[Finding]
     exchanges: int
     turns: int
+    merged: Sequence[OpenSequence] = ()  # what the sequences are made of, in the same order
+    explanations: Sequence[Explanation] = ()  # why each of them was started
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +54,60 @@ class Options:
     policy: str = "strict"
     selection: Selection = EVERYTHING
     images: ImageOptions = field(default_factory=ImageOptions)
+    rewards: RewardsByGroup = field(default_factory=dict)  # these win over those of the logs
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise UnknownPolicy(f"there is no policy {self.policy!r}; there are {', '.join(POLICIES)}")
+
+
+class GroupPasses:
+    """The passes over one group: takes its exchanges in causal order, shows what they have given so far."""
+
+    def __init__(self, group_id: str, options: Options, readers: Readers) -> None:
+        self._group_id, self._options, self._readers = group_id, options, readers
+        self._policy = POLICIES[options.policy]
+        self._merger = self._policy.merger()
+        self._causes, self._texts = Causes(), Texts()
+        self._explanations: list[Explanation] = []
+        self._findings: list[Finding] = []
+        self._exchanges = self._turns = 0
+
+    def add(self, item: Replayed | Finding) -> None:
+        """Takes in an exchange that began after those before it, or what was found in the place of one."""
+        if isinstance(item, Finding):
+            self._findings.append(item)
+            return
+        read = turns_of(item.exchange, item.log, item.offset, self._texts, item.versions_read, self._readers)
+        self._findings += read.findings
+        self._exchanges, self._turns = self._exchanges + 1, self._turns + len(read.turns)
+        for turn in read.turns:
+            if (started := self._merger.add(turn, read.routing.get(turn.choice))) is not None:
+                self._explanations.append(self._causes.of_start(started, read.answers))
+            self._causes.note(turn)
+
+    def compiled(self, of_log: Sequence[GivenReward], made: Group | None) -> CompiledGroup:
+        """What the exchanges give, with the group's rewards and what was said of it in the log.
+
+        The sequences are to be gone through before more is taken in.
+        """
+        selection, join = self._options.selection, self._policy.join
+        merged, explanations = self._merger.sequences, self._explanations
+        if join is not None:
+            merged, explanations = joined(merged, explanations, join)
+        rewards = GroupRewards(of_log, self._options.rewards.get(self._group_id, ()))
+        firsts = [sequence.turns[0] for sequence in merged]
+        unmatched = rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
+        findings = [*self._findings, *routing_changes(merged), *lost_rows(merged)]
+        findings += [*selection.findings(merged), *unmatched]
+        sequences = training_sequences(merged, explanations, selection)
+        described = with_group_metadata(map(rewards.on, sequences), made)
+        if join is not None:
+            described = map(partial(named_after, self._options.policy), described)
+        placer = self._readers.images
+        whole = described if placer is None else map(placer.with_processed, described)
+        counts = self._exchanges, self._turns
+        return CompiledGroup(self._group_id, whole, findings, *counts, merged, explanations)
 
 
 def compile_groups(
@@ -59,35 +117,18 @@ def compile_groups(
 
     Raises ImageOptionError, before anything is read, for folders that cannot be used.
     """
+    with readers_for(options) as readers:
+        for group_id in replay.groups:
+            passes = GroupPasses(group_id, options, readers)
+            for item in replay.exchanges_of(group_id):
+                progress(1)
+                passes.add(item)
+            yield passes.compiled(replay.rewards_of(group_id), replay.made(group_id))
+
+
+@contextmanager
+def readers_for(options: Options) -> Iterator[Readers]:
+    """What reads the routing and the images of a compilation. Raises ImageOptionError."""
     routing = RoutingReader(options.images.model_config())
     with image_placer(options.images) as placer:
-        for group_id in replay.groups:
-            yield _compiled(group_id, replay, options, Readers(routing, placer), progress)
-
-
-def _compiled(
-    group_id: str, replay: Replay, options: Options, readers: Readers, progress: Progress
-) -> CompiledGroup:
-    merger = POLICIES[options.policy]()
-    causes, texts = Causes(), Texts()
-    explanations: list[Explanation] = []
-    findings: list[Finding] = []
-    exchanges = turns = 0
-    for item in replay.exchanges_of(group_id):
-        progress(1)
-        if isinstance(item, Finding):
-            findings.append(item)
-            continue
-        read = turns_of(item.exchange, item.log, item.offset, texts, item.versions_read, readers)
-        findings += read.findings
-        exchanges, turns = exchanges + 1, turns + len(read.turns)
-        for turn in read.turns:
-            if (started := merger.add(turn, read.routing.get(turn.choice))) is not None:
-                explanations.append(causes.of_start(started, read.answers))
-            causes.note(turn)
-    findings += [*routing_changes(merger.sequences), *lost_rows(merger.sequences)]
-    findings += options.selection.findings(merger.sequences)
-    sequences = training_sequences(merger.sequences, explanations, options.selection)
-    rewarded = map(GroupRewards(replay.rewards_of(group_id)).on, sequences)
-    whole = map(readers.images.with_processed, rewarded) if readers.images else rewarded
-    return CompiledGroup(group_id, whole, findings, exchanges, turns)
+        yield Readers(routing, placer)

@@ -5,9 +5,10 @@ an exchange; bodies are read when their group is. Groups come in the order of th
 Damage is a finding: whatever is whole is given.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +16,10 @@ from typing import NamedTuple, Self
 
 from turnstile.addon.tracelog.errors import LogCorruptError, TraceLogError
 from turnstile.addon.tracelog.reader import LogReader, log_paths, open_log
-from turnstile.addon.tracelog.records import Exchange, Reward, WeightReading
+from turnstile.addon.tracelog.records import Exchange, Group, WeightReading
 from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.readable_logs import Unreadable, open_readable
+from turnstile.compiler.rewards import GivenReward, RewardsByGroup
 from turnstile.compiler.weight_readings import WeightReadings
 
 KEPT_OPEN = 4
@@ -51,10 +53,12 @@ class Replay:
 
     def __init__(self, paths: Sequence[Path], only_groups: Collection[str] = ()) -> None:
         self.logs = log_paths(paths)
+        self._only_groups = frozenset(only_groups)
         self.findings: list[Finding] = []  # about whole logs, in the order of the logs
         self._open: OrderedDict[int, LogReader] = OrderedDict()  # by index, the latest used last
         self._groups: dict[str, list[Located]] = {}
-        self._rewards: dict[str, list[Reward]] = {}
+        self._rewards: dict[str, list[GivenReward]] = {}
+        self._made: dict[str, Group] = {}  # what was said of groups, the latest of each
         self._read: dict[str, list[WeightReading]] = {}  # by the id of their log, which its parts share
         self._log_ids: dict[int, str] = {}  # by the index of the log
         unreadable = [error for log in range(len(self.logs)) if (error := self._index(log, only_groups))]
@@ -87,9 +91,31 @@ class Replay:
         while len(self._open) > KEPT_OPEN:
             self._open.popitem(last=False)[1].close()
 
-    def rewards_of(self, group_id: str) -> list[Reward]:
+    def exchange_again(self, group_id: str, started_at: float, exchange_id: str) -> Exchange | None:
+        """One exchange of a group, read once more; None when no copy of it is whole."""
+        copies = self._groups[group_id]
+        at = bisect_left(copies, (started_at, exchange_id))
+        for located in takewhile(lambda copy: copy.exchange_id == exchange_id, islice(copies, at, None)):
+            try:
+                return self._reader(located.log).exchange(located.offset)
+            except (LogCorruptError, TypeError, ValueError):
+                continue
+        return None
+
+    def rewards_of(self, group_id: str) -> list[GivenReward]:
         """The rewards posted for a group, the last one last."""
-        return sorted(self._rewards.get(group_id, ()), key=lambda reward: reward.at)
+        return sorted(self._rewards.get(group_id, ()), key=lambda given: given.reward.at)
+
+    def rewards_without_exchange(self, others: RewardsByGroup) -> list[Finding]:
+        """Findings for the groups that have rewards, here or in `others`, and no exchange."""
+        given = {**self._rewards, **others}
+        wanted = given.keys() & self._only_groups if self._only_groups else given.keys()
+        absent = sorted(wanted - self._groups.keys())
+        return [given[group_id][0].unmatched(f"group {group_id}") for group_id in absent]
+
+    def made(self, group_id: str) -> Group | None:
+        """What was said of the group when it was made; None where it was only used."""
+        return self._made.get(group_id)
 
     def _first_whole(self, copies: Sequence[Located]) -> Iterator[Replayed | Finding]:
         """The first copy of an exchange that can be read, and findings for the others."""
@@ -148,10 +174,15 @@ class Replay:
         try:
             for reward in reader.rewards():
                 if not only_groups or reward.group_id in only_groups:
-                    self._rewards.setdefault(reward.group_id, []).append(reward)
+                    given = GivenReward(reward, reader.path.name)
+                    self._rewards.setdefault(reward.group_id, []).append(given)
+            for group in reader.groups_made():
+                before = self._made.get(group.group_id)
+                if before is None or before.at <= group.at:
+                    self._made[group.group_id] = group
             read.extend(reader.weight_readings())
         except LogCorruptError as error:
-            message = f"{error.reason}; rewards and weight readings after it were not read"
+            message = f"{error.reason}; rewards, groups and weight readings after it were not read"
             self._about_log(reader.path.name, "log_corrupt", error.offset, message)
 
     def _about_log(self, log: str, kind: str, offset: int, message: str) -> None:

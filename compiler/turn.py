@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.addon.backends.wording import Wording
 from turnstile.compiler.images.image import PromptImage
 
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """Digests of what was said, enough to tell later whether a harness sent it back unchanged."""
-
-    request: bytes  # of all messages of the request
-    reply: bytes  # of the assistant message that came back
+__all__ = ["Turn", "Wording"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

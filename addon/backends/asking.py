@@ -8,6 +8,9 @@ To a stream SGLang gives ids from 0.5.20 on, by fields of their own, and refuses
 
 Only what is missing is added, as byte edits: the harness's own fields keep their bytes. Source: SGLang's
 ChatCompletionRequest (0.5.4 to 0.5.23) and vLLM's (0.33).
+
+Routed experts may be asked for from some row on. That stays within what the reply can prove: never where the
+harness wants rows itself, nor of several samples, whose replies hide that the prompt was computed anew.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,6 +32,9 @@ TOKEN_IDS = "return_token_ids"
 ROUTED_EXPERTS = "return_routed_experts"
 INPUT_IDS_IN_SGLEXT = "return_input_ids_in_sglext"
 OUTPUT_IDS_IN_SGLEXT = "return_output_ids_in_sglext"
+
+ROUTING_START = "routed_experts_start_len"
+"""The first row of routed experts that is wanted; SGLang from 0.5.12 on, others give all rows."""
 
 FLAGS = (
     LOGPROBS,
@@ -73,6 +79,7 @@ class Harness:
     flags: frozenset[str] = frozenset()  # those of FLAGS that it set, or whose effect it has anyhow
     top_logprobs: int | None = None
     n: int = 1
+    names_first_row: bool = False  # of routed experts: it gets what it asks for, and no more is asked
 
     @property
     def wants_logprobs(self) -> bool:
@@ -88,6 +95,7 @@ class Asking:
     harness: Harness
     wanted: frozenset[str] = frozenset()  # those of FLAGS that capture needs
     live: bool = False  # the backend was asked to stream: its reply is for LiveRestorer, not restore_chat
+    routing_start: int = 0  # row from which on capture asked for routed experts
 
     @property
     def added(self) -> frozenset[str]:
@@ -95,14 +103,23 @@ class Asking:
         return self.wanted - self.harness.flags
 
 
-def ask_chat(body: bytes, facts: BackendFacts | None, *, moe: Moe = "off") -> Asking:
+def ask_chat(
+    body: bytes,
+    facts: BackendFacts | None,
+    *,
+    moe: Moe = "off",
+    routing_start: int = 0,
+    set: Mapping[str, Any] | None = None,
+) -> Asking:
     """The edits by which a /v1/chat/completions request asks for all that capture needs, without streaming.
 
-    `facts` None: nothing is known of the backend. A request that this backend refuses as it stands goes as it
-    stands, so that the harness gets its error. Raises AskingError when the body is no JSON object.
+    `facts` None: nothing is known of the backend. Rows of routed experts before `routing_start` are not
+    needed; the Asking says from where on they were asked for. `set` are fields that are to be set as well. A
+    request that this backend refuses as it stands goes as it stands, so that the harness gets its error.
+    Raises AskingError when the body is no JSON object.
     """
     request = parse_object(body)
-    return _ask_whole(request, _harness(request, facts), facts, moe)
+    return _ask_whole(request, _harness(request, facts), facts, moe, routing_start, set or {})
 
 
 def ask_chat_live(
@@ -110,20 +127,24 @@ def ask_chat_live(
     facts: BackendFacts | None,
     *,
     moe: Moe = "off",
+    routing_start: int = 0,
     headers: Iterable[tuple[str, str]] = (),
+    set: Mapping[str, Any] | None = None,
 ) -> Asking:
     """As `ask_chat`, but a request that wants a stream asks for one, which can pass on as it comes.
 
     For SGLang from 0.5.20 on. `headers` are the request's: some of them ask for ids. A request that wants
-    no stream is asked as by `ask_chat`; `live` tells which came of it.
+    no stream is asked as by `ask_chat`; `live` tells which came of it. A stream is asked for all rows of
+    routed experts: that a start is refused would show within it, when the harness has it already.
     """
     request = parse_object(body)
     harness = _harness(request, facts)
     if not harness.wants_stream or _is_refused(harness, facts):
-        return _ask_whole(request, harness, facts, moe)
+        return _ask_whole(request, harness, facts, moe, routing_start, set or {})
     harness = replace(harness, flags=harness.flags | _ids_anyhow(facts, headers))
-    wanted = ASKED_OF_STREAMS | (frozenset({ROUTED_EXPERTS}) if moe == "full" else frozenset())
+    wanted = ASKED_OF_STREAMS | _routing(harness, moe)
     fields: dict[str, Any] = {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    fields |= set or {}
     usage = {} if harness.include_usage else {"include_usage": True}
     if usage and request.value("stream_options") is None:
         fields["stream_options"] = usage
@@ -131,27 +152,38 @@ def ask_chat_live(
     return Asking(joined_edits(request, inner, set=fields), harness, wanted, live=True)
 
 
-def wanted_flags(facts: BackendFacts | None, moe: Moe) -> frozenset[str]:
-    """What capture asks of that backend."""
-    kind = "unknown" if facts is None else facts.kind
-    wanted = {LOGPROBS} | ASKED_OF[kind]
-    return frozenset(wanted | {ROUTED_EXPERTS} if moe == "full" else wanted)
-
-
 def harness_of(body: bytes, facts: BackendFacts | None = None) -> Harness:
     """How a request wants to be answered; raises AskingError when the body is no JSON object."""
     return _harness(parse_object(body), facts)
 
 
-def _ask_whole(request: JsonObject, harness: Harness, facts: BackendFacts | None, moe: Moe) -> Asking:
+def _ask_whole(
+    request: JsonObject,
+    harness: Harness,
+    facts: BackendFacts | None,
+    moe: Moe,
+    routing_start: int,
+    set: Mapping[str, Any],
+) -> Asking:
     if _is_refused(harness, facts):
         return Asking((), harness)
-    wanted = wanted_flags(facts, moe)
+    of_engine = ASKED_OF["unknown" if facts is None else facts.kind]
+    wanted = of_engine | {LOGPROBS} | _routing(harness, moe)
+    added = wanted - harness.flags
+    start = routing_start if ROUTED_EXPERTS in added and request.value("n") in (None, 1) else 0
     fields: dict[str, Any] = {"stream": False} if harness.wants_stream else {}
-    fields |= {flag: True for flag in FLAGS if flag in wanted - harness.flags}
+    fields |= {flag: True for flag in FLAGS if flag in added}
+    fields |= {ROUTING_START: start} if start else {}
+    fields |= set
     # stream_options without stream is an error to vLLM, and means nothing to SGLang.
     remove = ("stream_options",) if harness.wants_stream else ()
-    return Asking(edits(request, set=fields, remove=remove), harness, wanted)
+    return Asking(edits(request, set=fields, remove=remove), harness, wanted, routing_start=start)
+
+
+def _routing(harness: Harness, moe: Moe) -> frozenset[str]:
+    """ROUTED_EXPERTS where capture needs it; beside it counts a start that the server passes over alone."""
+    needed = moe == "full" and (not harness.names_first_row or ROUTED_EXPERTS in harness.flags)
+    return frozenset({ROUTED_EXPERTS}) if needed else frozenset()
 
 
 def _ids_anyhow(facts: BackendFacts | None, headers: Iterable[tuple[str, str]]) -> frozenset[str]:
@@ -176,6 +208,7 @@ def _harness(request: JsonObject, facts: BackendFacts | None) -> Harness:
         flags=frozenset(flag for flag in FLAGS if flag in keys and _is_on(request.value(flag))),
         top_logprobs=top_logprobs if isinstance(top_logprobs, int) else None,
         n=n if isinstance(n, int) else 1,
+        names_first_row=request.value(ROUTING_START) not in (None, 0),
     )
 
 

@@ -46,6 +46,9 @@ SERVER_INFO_KEYS = frozenset(
         "weight_version",
     }
 )
+EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""Fields of a model's configuration, by family."""
+
 MODEL_INFO_KEYS = frozenset(
     {
         "architectures",
@@ -83,9 +86,24 @@ class BackendFacts:
         return vocab_size_in({"model_config": self.model_config})
 
     @property
+    def has_experts(self) -> bool:
+        """Whether the model is known to be a mixture of experts: by its configuration, else by its name."""
+        counts = [(self.model_config or {}).get(field) for field in EXPERT_COUNTS]
+        architectures = self.model_info.get("architectures")
+        names = architectures if isinstance(architectures, list) else []
+        return any(isinstance(count, int) and count > 1 for count in counts) or any(
+            "moe" in str(name).lower() for name in names
+        )
+
+    @property
     def routed_experts_on(self) -> bool:
         """Whether the server was started so that it can return routed experts."""
         return self.server_info.get("enable_return_routed_experts") is True
+
+    @property
+    def routed_experts_off(self) -> bool:
+        """Whether the server says that it was started so that it cannot."""
+        return self.server_info.get("enable_return_routed_experts") is False
 
     @property
     def usage_by_default(self) -> bool:

@@ -7,6 +7,7 @@ Most events are told by a byte test and edited by their bytes; only the last few
 from turnstile.addon.backends.asking import Asking
 from turnstile.addon.backends.chat_events import CHUNKS, is_done
 from turnstile.addon.backends.exact_json import loads
+from turnstile.addon.backends.long_spans import cut_routed_experts
 from turnstile.addon.backends.restoring import Fact, wanted_facts
 from turnstile.addon.backends.sse import EventSplitter, RawEvent, parsed_event, with_data
 from turnstile.addon.backends.stream_tally import ROW_MARK, StreamTally
@@ -101,7 +102,7 @@ class LiveRestorer:
 
     def _parsed(self, event: RawEvent, data: bytes) -> bytes:
         try:
-            chunk = loads(data).value
+            chunk = loads(cut_routed_experts(data).rest).value  # whether they are there is all that counts
         except ValueError:
             return event.raw
         if not isinstance(chunk, dict):

@@ -1,8 +1,9 @@
 """Cuts the long values out of a reply, so that the rest can be parsed for next to nothing.
 
-Nearly all of a captured reply is ids and logprobs: 240 kB of 243 for 16,000 prompt ids and 1,000 sampled
-ones. Who only drops them, or hands them on, need not parse them. A cut value leaves a placeholder string
-behind and is put back as the bytes that it was.
+Nearly all of a captured reply is ids, logprobs and routed experts: 240 kB of 243 for 16,000 prompt ids and
+1,000 sampled ones, and two kilobytes for each of these in a large mixture of experts. Who only drops them, or
+hands them on, need not parse them. A cut value leaves a placeholder string behind and is put back as the
+bytes that it was; one that is dropped was never copied.
 
 Found by text. In JSON a quote inside a string has a backslash before it, so `"key":[` stands for a key at
 some depth. A span that ends too early leaves more closing brackets than opening ones, and what is left is no
@@ -26,20 +27,30 @@ class Cut:
     """A reply without its long values."""
 
     rest: bytes
-    values: Mapping[str, bytes]  # by the string that stands in the value's place
+    views: Mapping[str, memoryview]  # of the values, by the string that stands in their place
+
+    @property
+    def values(self) -> dict[str, bytes]:
+        """The values; each time they are copied."""
+        return {name: bytes(view) for name, view in self.views.items()}
 
     def put_back(self, text: bytes) -> bytes:
         """JSON text written from what was parsed out of `rest`, with the values in it again."""
-        if not self.values:
+        if not self.views:
             return text
-        values = tuple(self.values.values())
-        return _PLACED.sub(lambda place: values[int(place[1])], text)
+        views = tuple(self.views.values())
+        return _PLACED.sub(lambda place: bytes(views[int(place[1])]), text)
 
 
 def cut_long_values(reply: bytes) -> Cut:
-    """Cuts the prompt ids and both forms of logprobs, where a reply is laid out as SGLang does it."""
-    cut = _cut(uncut(reply), _sglang_spans(reply, (_logprobs, _prompt_ids, _output_token_logprobs)))
-    return cut if _is_told_apart(cut) else uncut(reply)
+    """Cuts the prompt ids, logprobs of both forms and routed experts of a reply that SGLang laid out."""
+    fields = (_logprobs, _prompt_ids, _output_token_logprobs, _routed_experts)
+    return _cut_if_told_apart(reply, _sglang_spans(reply, fields))
+
+
+def cut_routed_experts(reply: bytes) -> Cut:
+    """Cuts the routed experts, wherever they stand, of a reply or of a chunk of a stream."""
+    return _cut_if_told_apart(reply, _sglang_spans(reply, (_routed_experts,)))
 
 
 def cut_prompts_and_logprobs(reply: bytes) -> Cut:
@@ -59,20 +70,25 @@ def uncut(reply: bytes) -> Cut:
     return Cut(reply, {})
 
 
+def _cut_if_told_apart(reply: bytes, spans: Iterable[_Span]) -> Cut:
+    cut = _cut(uncut(reply), spans)
+    return cut if _is_told_apart(cut) else uncut(reply)
+
+
 def _cut(before: Cut, spans: Iterable[_Span]) -> Cut:
     """With these spans of its rest cut out as well."""
-    rest, values = before.rest, dict(before.values)
+    rest, views = before.rest, dict(before.views)
     parts, at = [], 0
     for start, end in spans:
-        parts += [rest[at:start], _PLACEHOLDER % len(values)]
-        values[f"\0cut{len(values)}"] = rest[start:end]
+        parts += [rest[at:start], _PLACEHOLDER % len(views)]
+        views[f"\0cut{len(views)}"] = memoryview(rest)[start:end]
         at = end
-    return Cut(b"".join([*parts, rest[at:]]), values)
+    return Cut(b"".join([*parts, rest[at:]]), views)
 
 
 def _is_told_apart(cut: Cut) -> bool:
     """Whether the model wrote nothing that looks like a placeholder; where it did, nothing may be cut."""
-    return cut.rest.count(b'"\\u0000cut') == len(cut.values)
+    return cut.rest.count(b'"\\u0000cut') == len(cut.views)
 
 
 def _arrays(reply: bytes, quoted_key: bytes) -> Iterator[_Span]:
@@ -129,6 +145,16 @@ def _output_token_logprobs(reply: bytes, at: int) -> _Span | None:
     end = reply.find(b']],"', found)
     is_end = end >= 0 and reply.startswith(end_mark, end)
     return (found + len(key) - 2, end + 2) if is_end else None
+
+
+def _routed_experts(reply: bytes, at: int) -> _Span | None:
+    """The base64 of a choice, or of the reply in its `sglext`; a string with an escaped quote is none."""
+    key = b'"routed_experts":"'
+    if (found := reply.find(key, at)) < 0:
+        return None
+    start = found + len(key) - 1
+    end = reply.find(b'"', start + 1)
+    return (start, end + 1) if end >= 0 and reply[end - 1 : end] != b"\\" else None
 
 
 def _behind_space(reply: bytes, at: int) -> int:

@@ -35,6 +35,7 @@ from turnstile.addon.capture.options import (
     take_out_malformed,
     touches_settings,
 )
+from turnstile.addon.capture.parent_watch import watch_parent
 from turnstile.addon.capture.recording import interrupt
 from turnstile.addon.capture.session import Session, open_session
 from turnstile.addon.capture.shortcomings import note_own_error
@@ -65,6 +66,7 @@ class TurnstileAddon:
         for error in take_out_malformed(ctx.options.deferred):
             self._refuse_to_start(error)
         asyncio.get_running_loop().call_soon(self._look_after_itself)
+        watch_parent(ctx.master.shutdown)
 
     def configure(self, updated: set[str]) -> None:
         """Checks the options; a bad one ends mitmproxy at its start, and no change is taken later."""

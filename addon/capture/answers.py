@@ -57,6 +57,12 @@ def not_recorded(reason: str) -> Answer:
     return refusal(507, message, type="server_error", code="capture_failed")
 
 
+def backend_failed(reason: str) -> Answer:
+    """The backend gave no whole answer; as `error_pages` has it."""
+    message = f"The backend gave no whole answer: {reason}"
+    return refusal(502, message, type="server_error", code="backend_failed")
+
+
 def internal_error(doing: str) -> Answer:
     """Turnstile itself failed and has nothing right to hand on."""
     message = f"Turnstile failed while {doing}; the console of the proxy says why."

@@ -25,7 +25,8 @@ REFUSED_KEYS = 256  # that are remembered
 class BackendWatch:
     """The facts of the backend at `url`.
 
-    `learned` is called with each new set before they are used, `weights_read` with the weight version in it.
+    `learned` is called with each new set before they are used, `weights_read` with the weight version in it;
+    `shortcoming_of` says what the user should know of it.
     """
 
     def __init__(
@@ -35,13 +36,15 @@ class BackendWatch:
         learned: Callable[[Mapping[str, Any]], object],
         weights_read: Callable[[WeightReading], object] = lambda reading: None,
         *,
+        shortcoming_of: Callable[[BackendFacts], str | None] = lambda facts: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
         self.known: BackendFacts | None = None  # None: not probed yet, or away since
         self.problem: str | None = None  # what the last probe did not find out, and why
+        self.shortcoming: str | None = None  # of what the last probe found
         self._choice = choice
-        self._learned, self._weights_read = learned, weights_read
+        self._learned, self._weights_read, self._shortcoming_of = learned, weights_read, shortcoming_of
         self._probing: asyncio.Task[None] | None = None
         self._refused_keys: OrderedDict[bytes, None] = OrderedDict()  # digests, the latest used last
         self._clock, self._next_key_at = clock, float("-inf")
@@ -120,8 +123,14 @@ class BackendWatch:
         else:
             self.problem = None
             logger.info("turnstile: the backend at %s is %s %s", self.url, facts.kind, facts.version_text)
+        self._note_shortcoming(self._shortcoming_of(facts))
         self._learned(facts.as_record())
         self.known = facts
+
+    def _note_shortcoming(self, shortcoming: str | None) -> None:
+        if shortcoming not in (None, self.shortcoming):
+            logger.warning("turnstile: %s", shortcoming)
+        self.shortcoming = shortcoming
 
     def _note_weights(self, facts: BackendFacts, asked_at: float) -> None:
         version = facts.model_info.get("weight_version")

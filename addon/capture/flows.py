@@ -8,23 +8,25 @@ from mitmproxy.flow import Error
 from mitmproxy.http import Headers as HttpHeaders
 from mitmproxy.http import HTTPFlow, Response
 
-from turnstile.addon.backends.asking import Asking, Moe, ask_chat, ask_chat_live
+from turnstile.addon.backends.asking import Asking, ask_chat, ask_chat_live
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.restoring import Restored, restore_chat
 from turnstile.addon.capture import live_replies
 from turnstile.addon.capture.admission import admit
 from turnstile.addon.capture.answers import Answer, give, internal_error, not_recorded
+from turnstile.addon.capture.asking_again import ask_again, is_refused
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.control import control_answer
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.keys import Fields, recorded_headers
+from turnstile.addon.capture.known_routing import note_no_reply, note_reply, resent_by
 from turnstile.addon.capture.live_choice import may_stream_live
 from turnstile.addon.capture.live_stream import LiveStream
-from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recording import record
 from turnstile.addon.capture.remote_images import named_images
 from turnstile.addon.capture.routes import Route
+from turnstile.addon.capture.routing import routing_asked
 from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import (
     note_missing,
@@ -32,7 +34,8 @@ from turnstile.addon.capture.shortcomings import (
     note_streamed_by_others,
     note_uncaptured,
 )
-from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, spliced
+from turnstile.addon.capture.trajectory_limit import room_for_answer, without_room
+from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, in_order, spliced
 
 HTTP2_RESET = "stream reset by client"  # a harness leaves one exchange and keeps its connection
 
@@ -45,7 +48,7 @@ async def on_request(session: Session, flow: HTTPFlow) -> None:
         session.counters.rejected += 1
         give(flow, route)
     elif route.kind == "control":
-        give(flow, await control_answer(session, flow.request.method, route.target))
+        give(flow, await control_answer(session, flow.request, route.target))
     elif route.kind == "chat":
         await _begin(session, flow, route, fields)
     elif route.kind == "uncaptured":
@@ -75,10 +78,11 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
             await live_replies.record_stream(session, held, flow.response.stream)
         flow.response.data.content = flow.response.stream.reply  # for mitmproxy's own views and files
         return
-    if held is None:
+    if held is None or (is_refused(held, flow.response) and not await ask_again(session, held)):
         return
     restored = _restored(session, held, flow.response)
     missing = restored.missing if isinstance(restored, Restored) else ()
+    restored = without_room(session, held, flow.response) or restored
     if missing:
         note_missing(session, missing)
     if flow.response.status_code in (502, 504):
@@ -90,6 +94,7 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
         return held.ended("complete", missing=missing, delivered=delivered)
 
     problem = await record(session, held, "complete", complete)
+    note_reply(session, held, flow.response, is_recorded=problem is None and not missing)
     if problem is not None and session.settings.on_log_error == "fail":
         give(flow, not_recorded(problem))
     elif isinstance(restored, Answer):
@@ -154,31 +159,33 @@ async def _ask(session: Session, held: InFlight) -> None:
     if isinstance(images, Answer):
         await _refuse(session, held, images)
         return
+    room = await room_for_answer(session, held, body, facts)
+    if isinstance(room, Answer):
+        await _refuse(session, held, room)
+        return
+    held.images, held.other_fields = images, room.fields
     try:
-        asking = _asking(session, body, facts, request.headers)
+        held.resent = resent_by(session, held.route, body, facts)
+        asking = _asking(session, held, body, facts, request.headers)
     except AskingError:
         if not images:
             return
         asking = None
-    splices = tuple(sorted((*(asking.splices if asking else ()), *images), key=lambda splice: splice.start))
+    splices = in_order(asking.splices if asking else (), images)
     request.headers.pop("content-encoding", None)
     request.content = spliced(body, splices)
     held.asking, held.splices = asking, splices
 
 
-def _asking(session: Session, body: bytes, facts: BackendFacts | None, headers: HttpHeaders) -> Asking:
-    moe = _moe(session.settings, facts)
+def _asking(
+    session: Session, held: InFlight, body: bytes, facts: BackendFacts | None, headers: HttpHeaders
+) -> Asking:
+    moe = routing_asked(session.settings.moe, facts)
+    start = held.resent.start if held.resent is not None else 0
     if may_stream_live(session, facts):
         fields = recorded_headers(headers.fields, ())
-        return ask_chat_live(body, facts, moe=moe, headers=fields)
-    return ask_chat(body, facts, moe=moe)
-
-
-def _moe(settings: Settings, facts: BackendFacts | None) -> Moe:
-    """Whether routed experts are asked for."""
-    if settings.moe == "auto":
-        return "full" if facts is not None and facts.routed_experts_on else "off"
-    return settings.moe
+        return ask_chat_live(body, facts, moe=moe, routing_start=start, headers=fields, set=held.other_fields)
+    return ask_chat(body, facts, moe=moe, routing_start=start, set=held.other_fields)
 
 
 async def _refuse(session: Session, held: InFlight, answer: Answer) -> None:
@@ -213,5 +220,6 @@ def _hand_on(response: Response, restored: Restored) -> None:
 
 
 async def _record_early(session: Session, held: InFlight, outcome: Outcome, error: str) -> None:
+    note_no_reply(session, held)
     delivered = outcome in ("backend_failed", "refused")  # of these the harness is told
     await record(session, held, outcome, lambda: held.ended(outcome, delivered=delivered, error=error))

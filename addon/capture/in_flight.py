@@ -1,7 +1,9 @@
 """An exchange while it is under way, and the record that is made of it once it has ended."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from mitmproxy.http import Headers as HttpHeaders
 from mitmproxy.http import HTTPFlow, Response
@@ -9,6 +11,8 @@ from mitmproxy.http import HTTPFlow, Response
 from turnstile.addon.backends.asking import Asking
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.keys import recorded_headers
+from turnstile.addon.capture.known_lengths import Opening
+from turnstile.addon.capture.known_prefixes import Resent
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.tracelog.records import Exchange, Headers, Outcome, Splice
@@ -26,8 +30,12 @@ class InFlight:
     request: bytes  # as the harness sent it, see content_encoding.recordable
     asking: Asking | None = None  # None: forwarded as it came
     splices: tuple[Splice, ...] = ()
+    images: tuple[Splice, ...] = ()  # those of the splices that put images in
+    other_fields: Mapping[str, Any] = field(default_factory=dict)  # set beside what asks for facts
+    resent: Resent | None = None  # of earlier exchanges, where that decides on what is asked
     stream: LiveStream | None = None  # the backend's reply where it is handed on as it comes
     reply_headers: Headers = ()  # then the backend's, as they are recorded
+    opening: Opening | None = None  # its messages, where their length could only be guessed
     error: str | None = None  # what went wrong in Turnstile itself so far
 
     @property

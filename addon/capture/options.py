@@ -20,7 +20,7 @@ from turnstile.addon.capture.image_hosts import ImageHosts, parse_hosts
 
 Durability = Literal["record", "fsync", "batch"]
 OnLogError = Literal["fail", "pass"]
-Moe = Literal["auto", "off", "full"]
+Moe = Literal["auto", "off", "full", "delta"]
 BackendChoice = Literal["auto", "sglang"]
 Streaming = Literal["buffered", "live", "auto"]
 
@@ -35,7 +35,8 @@ DEFAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "turnstile_moe": (
         "auto",
-        "Routed experts: auto asks where the server has them on; off; full always.",
+        "Routed experts: auto asks where the server has them on; off; full always, for all rows; delta "
+        "always, for the rows behind the longest known prefix.",
     ),
     "turnstile_token_in": ("off", "Whether later turns are sent as the tokens that were sampled: off."),
     "turnstile_durability": (
@@ -62,7 +63,6 @@ DEFAULTS: Mapping[str, tuple[str, str]] = {
 
 NOT_BUILT = {
     ("turnstile_backend", "vllm"),
-    ("turnstile_moe", "delta"),
     ("turnstile_token_in", "on"),
 }
 
@@ -134,7 +134,7 @@ def read_settings(options: OptManager) -> Settings | None:
         rotate_bytes=_positive(found, "turnstile_rotate_mib") << 20,
         backend=cast(BackendChoice, _choice(found, "turnstile_backend", "auto", "sglang")),
         streaming=cast(Streaming, _choice(found, "turnstile_streaming", "buffered", "live", "auto")),
-        moe=cast(Moe, _choice(found, "turnstile_moe", "auto", "off", "full")),
+        moe=cast(Moe, _choice(found, "turnstile_moe", "auto", "off", "full", "delta")),
         durability=cast(Durability, _choice(found, "turnstile_durability", "record", "fsync", "batch")),
         on_log_error=cast(OnLogError, _choice(found, "turnstile_on_log_error", "fail", "pass")),
         image_hosts=_image_hosts(found),

@@ -67,6 +67,15 @@ class Recorder:
         elif error := await self._done(Job(exchange, size_bytes, awaited=True)):
             raise LogWriteError(str(error)) from error
 
+    async def record_entry(self, record: Entry) -> None:
+        """Records what is no exchange; returns when it is written, whatever `durability` says.
+
+        Raises LogWriteError when it cannot be.
+        """
+        self._hold(0)
+        if error := await self._done(Job(record, awaited=True)):
+            raise LogWriteError(str(error)) from error
+
     def record_at_once(self, record: Entry) -> None:
         """Queues the record whatever the bounds, and does not wait."""
         self._hold(0)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import note_own_error
+from turnstile.addon.capture.trajectory_limit import note_length
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.records import Exchange, Outcome
 
@@ -44,6 +45,8 @@ def _taken_out(session: Session, held: InFlight, outcome: Outcome, make: Callabl
         problem = note_own_error(session, "making a record", error)
         exchange = held.ended(outcome, delivered=delivered, error=problem)
     session.counters.captured[exchange.outcome] += 1
+    group = session.groups.used(exchange.group_id)
+    note_length(group, held, group.note(exchange))
     session.counters.undelivered += not exchange.delivered
     _show(session, held, exchange)
     return exchange

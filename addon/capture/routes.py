@@ -10,10 +10,11 @@ is compared in that form: no spelling of a captured endpoint goes by uncaptured.
 plain spelling; every other path is forwarded as it came, without its prefix.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
+
+from turnstile.addon.tracelog.ids import EXPECTED, is_id, shown
 
 Kind = Literal["chat", "uncaptured", "other", "control"]
 # chat        a chat completion, which is captured
@@ -28,8 +29,6 @@ GENERATING: dict[str, Kind] = {
     "/generate": "uncaptured",
 }
 DEFAULT_GROUP = "default"
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_EXPECTED = "1 to 128 of A-Z a-z 0-9 . _ : -"
 
 
 class RouteError(Exception):
@@ -66,7 +65,8 @@ def find_route(
         plain = plain_path(path)
     else:
         plain = plain_path(path)
-        if plain == "/turnstile" or plain.startswith("/turnstile/"):
+        is_ours = _begins_with(segments, "turnstile") and plain not in GENERATING
+        if is_ours or plain == "/turnstile" or plain.startswith("/turnstile/"):
             return Route("control", plain, group_id, rollout_id)
     kind = GENERATING.get(plain, "other") if method == "POST" else "other"
     return Route(kind, (path if kind == "other" else plain) + mark + query, group_id, rollout_id)
@@ -91,12 +91,11 @@ def _named(what: str, segments: list[str]) -> tuple[str, list[str]]:
     """The id in `segments`, which begin with the word `what`, and the segments after it."""
     at = next(at for at, segment in enumerate(segments) if segment) + 1
     if at == len(segments) or not segments[at]:
-        raise RouteError(f"no {what} id after /{what}/: expected {_EXPECTED}")
+        raise RouteError(f"no {what} id after /{what}/: expected {EXPECTED}")
     return _checked(what, unquote(segments[at])), segments[at + 1 :]
 
 
 def _checked(what: str, found: str) -> str:
-    if not _ID.fullmatch(found):
-        shown = found if len(found) <= 40 else f"{found[:40]}... ({len(found)} characters)"
-        raise RouteError(f"bad {what} id {shown!r}: expected {_EXPECTED}")
+    if not is_id(found):
+        raise RouteError(f"bad {what} id {shown(found)}: expected {EXPECTED}")
     return found

@@ -1,18 +1,24 @@
 """Everything that capturing holds while the proxy runs; opened once the settings are known."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
+from typing import Any
 
 from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.capture.counters import Counters
 from turnstile.addon.capture.fetched_images import FetchedImages
+from turnstile.addon.capture.groups import Groups
 from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.known_prefixes import KnownPrefixes
 from turnstile.addon.capture.onlookers import Onlookers
 from turnstile.addon.capture.options import Settings
 from turnstile.addon.capture.recorder import Recorder
+from turnstile.addon.capture.routing import routing_problem
 from turnstile.addon.capture.weight_reader import WeightReader
+from turnstile.addon.tracelog.records import WeightReading
 from turnstile.addon.tracelog.writer import LogWriter
 
 logger = logging.getLogger(__name__)
@@ -27,10 +33,13 @@ class Session:
     backend: BackendWatch
     weights: WeightReader
     images: FetchedImages
+    prefixes: KnownPrefixes = field(default_factory=KnownPrefixes)
     counters: Counters = field(default_factory=Counters)
+    groups: Groups = field(default_factory=Groups)
     in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
     onlookers: Onlookers = field(default_factory=Onlookers)
+    cannot_tokenize: bool = False  # the backend has no /tokenize
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
 
 
@@ -43,15 +52,28 @@ def open_session(settings: Settings, onlookers: Onlookers) -> Session:
         rotate_bytes=settings.rotate_bytes,
         fsync=settings.durability == "fsync",
     )
-    recorder = Recorder(writer, settings.durability)
+    recorder, prefixes = Recorder(writer, settings.durability), KnownPrefixes()
+
+    def learned(facts: Mapping[str, Any]) -> None:
+        prefixes.clear()  # it may be another server, or the same one started anew
+        recorder.set_backend(facts)
+
+    def weights_read(reading: WeightReading) -> None:
+        prefixes.weights_seen(reading.weight_version)
+        recorder.record_at_once(reading)
+
     backend = BackendWatch(
-        settings.backend_url, settings.backend, recorder.set_backend, recorder.record_at_once
+        settings.backend_url,
+        settings.backend,
+        learned,
+        weights_read,
+        shortcoming_of=partial(routing_problem, settings.moe),
     )
     backend.start()
-    weights = WeightReader(settings.backend_url, recorder.record_at_once)
     logger.info("turnstile: recording into %s", writer.position.path)
+    weights = WeightReader(settings.backend_url, weights_read)
     images = FetchedImages(settings.image_hosts)
-    return Session(settings, recorder, backend, weights, images, onlookers=onlookers)
+    return Session(settings, recorder, backend, weights, images, prefixes, onlookers=onlookers)
 
 
 @cache

@@ -1,6 +1,5 @@
 """Finds the long base64 spans of a body: images and routing, worth storing as the bytes they spell."""
 
-import base64
 import binascii
 import re
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ MIN_CHARS = 2048
 
 _PROBE_STEP = MIN_CHARS // 2  # every span of MIN_CHARS covers a probe and the step after it
 _PROBE_CHARS = 48
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _ANY_ALPHABET = rb"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_\="
 _FORWARD = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
@@ -32,32 +32,53 @@ class Span(NamedTuple):
     spelling: Spelling
 
 
-def base64_spans(body: bytes, start: int = 0) -> Iterator[Span]:
-    """Each long span after `start` that its spelling gives back, in order.
+def base64_spans(body: bytes, start: int, stop: int) -> Iterator[Span]:
+    """Each long span of body[start:stop] that its spelling gives back, in order.
 
     Looks at a few bytes in every kilobyte: text costs next to nothing.
     """
-    done = start  # nothing before it may be looked at again
-    at = start
-    while at + _PROBE_CHARS <= len(body):
-        if body[at : at + _PROBE_CHARS].translate(None, _ANY_ALPHABET):
-            at += _PROBE_STEP
-            continue
-        end = _end(_FORWARD, body, at)
-        span = _usual(body, at, done, end) if end - at >= _PROBE_CHARS else None
+    done = at = start  # nothing before `done` may be looked at again
+    while (at := _probed(body, at, stop, _ANY_ALPHABET)) < stop:
+        end = body.find(b'"', at, stop)
+        span = _usual(body, at, done, end)
+        if span is None:  # it is not all of a string
+            end = _end(_FORWARD, body, at, stop)
+            span = _usual(body, at, done, end)
         if span is None:
-            end = max(end, _end(_ANY_FORWARD, body, at))
+            end = max(end, _end(_ANY_FORWARD, body, at, stop))
             span = _unusual(body, at, done, end)
         if span is not None:
             yield span
-        done = span.end if span is not None else end
+        done = end
         at = max(done, at + _PROBE_STEP)
+
+
+def base64_strings(body: bytes) -> Iterator[tuple[int, int]]:
+    """[start, end) of each long string, without its quotes, that begins with base64, in order.
+
+    What follows its first kilobytes is not looked at.
+    """
+    done = at = 0
+    while (at := _probed(body, at, len(body), _ALPHABET)) < len(body) and (end := body.find(b'"', at)) >= 0:
+        start = body.rfind(b'"', done, at) + 1
+        if start and end - start >= MIN_CHARS and not body[start:at].translate(None, _ALPHABET):
+            yield start, end
+        done = at = end + 1
+
+
+def _probed(body: bytes, at: int, stop: int, alphabet: bytes) -> int:
+    """The first place from `at` on, by steps, where there is base64; `stop` where there is none."""
+    while at + _PROBE_CHARS <= stop:
+        if not body[at : at + _PROBE_CHARS].translate(None, alphabet):
+            return at
+        at += _PROBE_STEP
+    return stop
 
 
 def _usual(body: bytes, at: int, floor: int, end: int) -> Span | None:
     """The span of standard base64 around `at`, up to `end`."""
     first = _first_char(_NOT_BASE64, body, at, floor)
-    raw = _decoded(body[first:end]) if end - first >= MIN_CHARS else None
+    raw = _decoded(body, first, end)
     return None if raw is None else Span(first, end, raw, USUAL)
 
 
@@ -70,8 +91,8 @@ def _unusual(body: bytes, at: int, floor: int, end: int) -> Span | None:
     return None if read is None else Span(first, end, *read)
 
 
-def _end(characters: re.Pattern[bytes], body: bytes, at: int) -> int:
-    match = characters.match(body, at)
+def _end(characters: re.Pattern[bytes], body: bytes, at: int, stop: int) -> int:
+    match = characters.match(body, at, stop)
     return match.end() if match else at
 
 
@@ -84,10 +105,14 @@ def _first_char(others: re.Pattern[bytes], body: bytes, at: int, floor: int) -> 
     return last
 
 
-def _decoded(span: bytes) -> bytes | None:
-    try:
-        raw = base64.b64decode(span, validate=True)
-    except (binascii.Error, ValueError):
+def _decoded(body: bytes, start: int, end: int) -> bytes | None:
+    """The bytes that body[start:end] spells; None where it is short, or they would be spelled otherwise."""
+    if end - start < MIN_CHARS:
         return None
-    # Only the last characters can be spelled otherwise: by bits that no byte has.
-    return raw if len(span) % 4 == 0 and base64.b64encode(raw[-(len(raw) % 3 or 3) :]) == span[-4:] else None
+    try:
+        raw = binascii.a2b_base64(memoryview(body)[start:end], strict_mode=True)
+    except binascii.Error:
+        return None
+    # of strict base64 only the last four characters can be spelled otherwise
+    last = raw[(len(raw) - 1) // 3 * 3 :]
+    return raw if body.startswith(binascii.b2a_base64(last, newline=False), end - 4) else None

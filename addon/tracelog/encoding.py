@@ -12,7 +12,8 @@ from typing import Any
 from turnstile.addon.tracelog.bases import Base, Bases
 from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
-from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, longest_array, rebuild
+from turnstile.addon.tracelog.growing_spans import GrowingSpan, crc32_of, growing_spans, remembered
+from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, rebuild
 from turnstile.addon.tracelog.records import Arrival, Exchange, Summary
 from turnstile.addon.tracelog.splices import pack_splices, unpack_splices
 
@@ -25,14 +26,13 @@ class Encoded:
     blobs: dict[bytes, bytes]  # SHA-256 -> bytes, which must stand in the log before the frame
     depth: int
     request: Fingerprint
-    array: Fingerprint
-    array_start: int
+    growing: list[GrowingSpan]  # of the reply
     dictionary: bytes
     repeats: tuple[Base | None, int]  # its base, and how much of the request they share in bytes
 
     def as_base(self, offset: int) -> Base:
         """For the exchanges to come, once it lies at `offset`."""
-        return Base(offset, self.depth, self.request, self.array, self.array_start, self.dictionary)
+        return Base(offset, self.depth, self.request, remembered(self.growing), self.dictionary)
 
 
 def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
@@ -42,9 +42,11 @@ def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
     request_recipe = Recipe()
     request_recipe.add_copy(REQUEST, 0, shared)
     request_recipe.add_new(exchange.request, shared, len(exchange.request))
-    array, array_start, reply_recipe = _reply_recipe(exchange.reply, base)
+    growing = growing_spans(exchange.reply)
+    reply_recipe = _reply_recipe(exchange.reply, growing, base)
     splices, blobs = pack_splices(exchange.splices)
-    body = packed(_details(exchange, request_recipe, reply_recipe, splices))
+    checksums = [zlib.crc32(exchange.request), crc32_of(exchange.reply, growing)]
+    body = packed(_details(exchange, request_recipe, reply_recipe, splices, checksums))
     envelope = _envelope(exchange, log_id, base)
     frame = pack_record(RecordType.EXCHANGE, envelope, body, base.dictionary if base else b"")
     return Encoded(
@@ -52,24 +54,22 @@ def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
         request_recipe.blobs | reply_recipe.blobs | blobs,
         base.depth + 1 if base else 0,
         request,
-        array,
-        array_start,
+        growing,
         body[-DICTIONARY_SIZE:],
         (base, shared),
     )
 
 
-def _reply_recipe(reply: bytes, base: Base | None) -> tuple[Fingerprint, int, Recipe]:
-    """(fingerprint of its longest array, where that starts, the recipe)."""
-    start, end = longest_array(reply)
-    view = memoryview(reply)[start:end]
-    array, recipe = fingerprint(view), Recipe()
-    shared = base.array.shared_prefix(array, view) if base else 0
-    recipe.add_new(reply, 0, start)
-    if base:
-        recipe.add_copy(REPLY, base.array_start, shared)
-    recipe.add_new(reply, start + shared, len(reply))
-    return array, start, recipe
+def _reply_recipe(reply: bytes, growing: Sequence[GrowingSpan], base: Base | None) -> Recipe:
+    recipe, at = Recipe(), 0
+    for span in growing:
+        earlier = base.growing.get(span.kind) if base else None
+        if earlier is not None and (shared := earlier.repeated_by(span)):
+            recipe.add_new(reply, at, span.start)
+            recipe.add_copy(REPLY, earlier.start, shared)
+            at = span.start + shared
+    recipe.add_new(reply, at, len(reply))
+    return recipe
 
 
 def _envelope(exchange: Exchange, log_id: str, base: Base | None) -> dict[str, Any]:
@@ -107,7 +107,9 @@ def numbered_id(log_id: str, number: int) -> str:
     return f"{log_id}-{number:06d}"
 
 
-def _details(exchange: Exchange, request: Recipe, reply: Recipe, splices: list[Any]) -> dict[str, Any]:
+def _details(
+    exchange: Exchange, request: Recipe, reply: Recipe, splices: list[Any], checksums: list[int]
+) -> dict[str, Any]:
     return {
         "request_headers": exchange.request_headers,
         "reply_headers": exchange.reply_headers,
@@ -116,7 +118,7 @@ def _details(exchange: Exchange, request: Recipe, reply: Recipe, splices: list[A
         "request": request.steps,
         "reply": reply.steps,
         "arrivals": _packed_arrivals(exchange.arrivals),
-        "checksums": [zlib.crc32(exchange.request), zlib.crc32(exchange.reply)],
+        "checksums": checksums,
         "new": b"".join([*request.new, *reply.new]),  # last, so that the dictionary is made of it
     }
 

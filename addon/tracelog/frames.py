@@ -34,6 +34,8 @@ class RecordType(IntEnum):
     REWARD = 5
     INDEX = 6
     WEIGHTS = 7
+    GROUP = 8
+    NARROW_BLOB = 9
 
 
 class Head(NamedTuple):

@@ -19,6 +19,7 @@ class Index:
     backends: array[int] = field(default_factory=_no_offsets)
     rewards: array[int] = field(default_factory=_no_offsets)
     weights: array[int] = field(default_factory=_no_offsets)  # weight readings
+    groups: array[int] = field(default_factory=_no_offsets)  # what was said of groups
 
     def add_exchange(self, group_id: str, offset: int) -> None:
         """An exchange of this group lies at `offset`."""
@@ -38,7 +39,7 @@ class Index:
     def cut(self, offset: int) -> None:
         """Forgets all that lies at `offset` and behind."""
         self.blobs = {digest: at for digest, at in self.blobs.items() if at < offset}
-        for offsets in (self.backends, self.rewards, self.weights, *self.exchanges.values()):
+        for offsets in (self.backends, self.rewards, self.weights, self.groups, *self.exchanges.values()):
             del offsets[bisect_left(offsets, offset) :]
         self.exchanges = {group_id: offsets for group_id, offsets in self.exchanges.items() if offsets}
 
@@ -50,6 +51,7 @@ class Index:
             "backends": self.backends.tolist(),
             "rewards": self.rewards.tolist(),
             "weights": self.weights.tolist(),
+            "groups": self.groups.tolist(),
         }
 
     @classmethod
@@ -61,4 +63,5 @@ class Index:
             array("Q", record["backends"]),
             array("Q", record["rewards"]),
             array("Q", record.get("weights", ())),
+            array("Q", record.get("groups", ())),
         )

@@ -2,6 +2,7 @@
 
 import os
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from turnstile.addon.tracelog.frames import (
 )
 from turnstile.addon.tracelog.index import Index
 from turnstile.addon.tracelog.records import LogHeader
+
+BLOBS = (RecordType.BLOB, RecordType.NARROW_BLOB)
 
 _FOOTER_SIZE = 8 + len(MAGIC)
 _READ_AHEAD = 8 * 1024  # bytes; most records are smaller, so that one read gives head, envelope and body
@@ -94,9 +97,9 @@ class LogFile:
             )
         return header
 
-    def record(self, offset: int, kind: RecordType) -> Record:
+    def record(self, offset: int, *kinds: RecordType) -> Record:
         """The record at `offset`. Raises LogCorruptError when it is damaged or of another type."""
-        head = self._whole_head(offset, kind)
+        head = self._whole_head(offset, kinds)
         envelope = self._envelope(offset, head)
         stored = self._read(offset + HEAD_SIZE + head.envelope_size, head.stored_size)
         if zlib.crc32(stored) != head.stored_checksum:
@@ -105,14 +108,15 @@ class LogFile:
 
     def envelope(self, offset: int, kind: RecordType) -> dict[str, Any]:
         """The envelope of the record at `offset`; raises as `record` does, but for a damaged body."""
-        return self._envelope(offset, self._whole_head(offset, kind))
+        return self._envelope(offset, self._whole_head(offset, (kind,)))
 
-    def _whole_head(self, offset: int, kind: RecordType) -> Head:
+    def _whole_head(self, offset: int, kinds: Sequence[RecordType]) -> Head:
         head = self._head(offset)
         if head is None or offset + head.record_size > self._size:
             raise LogCorruptError(self.path, offset, "its head is damaged or it is cut off")
-        if head.type != kind:
-            raise LogCorruptError(self.path, offset, f"has type {head.type}, expected {kind.name} ({kind})")
+        if head.type not in kinds:
+            expected = " or ".join(f"{kind.name} ({kind})" for kind in kinds)
+            raise LogCorruptError(self.path, offset, f"has type {head.type}, expected {expected}")
         return head
 
     def index(self) -> tuple[Index, Damage | None]:
@@ -124,30 +128,40 @@ class LogFile:
                 return self._written_index(int.from_bytes(self._read(end, 8), "little")), None
             except (LogCorruptError, AttributeError, KeyError, TypeError, ValueError):
                 pass  # what it says can be found without it
-        return self._scan(end)
+        index = Index()
+        return index, self.read_on(index, len(MAGIC))[1]
 
     def _written_index(self, offset: int) -> Index:
         return Index.from_record(unpacked(self.record(offset, RecordType.INDEX).body()))
 
-    def _scan(self, end: int) -> tuple[Index, Damage | None]:
-        index = Index()
-        offset = len(MAGIC)
-        while offset < end:
+    def read_on(self, index: Index, start: int) -> tuple[int, Damage | None]:
+        """Enters the records from offset `start` on into the index; gives where it came to.
+
+        That is the file's end as far as it is to be read, the record that closes it, or damage.
+        """
+        offset = start
+        while offset < self._size:
             head = self._head(offset)
-            if head is None or offset + head.record_size > end:
-                return index, _damage(offset, end - offset, head)
+            if head is None or offset + head.record_size > self._size:
+                return offset, _damage(offset, self._size - offset, head)
+            if head.type == RecordType.INDEX and offset + head.record_size + _FOOTER_SIZE == self._size:
+                break
             try:
                 self._enter(index, offset, head)
             except LogCorruptError as error:
-                return index, Damage("log_corrupt", offset, f"{error.reason}; nothing after it was read")
+                return offset, Damage("log_corrupt", offset, f"{error.reason}; nothing after it was read")
             offset += head.record_size
-        return index, None
+        return offset, None
+
+    def grown_to(self, size_bytes: int) -> None:
+        """From now on the file is read up to there."""
+        self._size = min(size_bytes, os.fstat(self._file.fileno()).st_size)
 
     def _enter(self, index: Index, offset: int, head: Head) -> None:
         """Notes the record in the index; types of newer minor versions are stepped over."""
         if head.type == RecordType.EXCHANGE:
             index.add_exchange(self._field(offset, head, "group_id"), offset)
-        elif head.type == RecordType.BLOB:
+        elif head.type in BLOBS:
             index.blobs[self._field(offset, head, "sha256")] = offset
         elif head.type == RecordType.BACKEND:
             index.backends.append(offset)
@@ -155,6 +169,8 @@ class LogFile:
             index.rewards.append(offset)
         elif head.type == RecordType.WEIGHTS:
             index.weights.append(offset)
+        elif head.type == RecordType.GROUP:
+            index.groups.append(offset)
 
     def _field(self, offset: int, head: Head, name: str) -> Any:
         envelope = self._envelope(offset, head)

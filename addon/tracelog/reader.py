@@ -1,24 +1,27 @@
 """Reads trace logs: by offset, or one record after the other.
 
 Bounded: one record's bodies at a time, and of earlier ones no more than `CACHE_BYTES`, because a record
-may repeat parts of them. Damage is met, not suffered: what stands before it is given, then it is named.
+may repeat parts of them. Linear: who reads the exchanges of a group in their order, or nearly so, has each
+rebuilt once, however many are under way side by side; see `kept_bodies`. Damage is met, not suffered: what
+stands before it is given, then it is named.
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from turnstile.addon.tracelog.bases import MAX_DEPTH
+from turnstile.addon.tracelog.blobs import blob_of
 from turnstile.addon.tracelog.encoding import decode_exchange, summary_of
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
-from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, unpacked
-from turnstile.addon.tracelog.logfile import Damage, LogFile, Record
-from turnstile.addon.tracelog.records import Exchange, LogHeader, Reward, Summary, WeightReading
+from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, MAGIC, RecordType, unpacked
+from turnstile.addon.tracelog.index import Index
+from turnstile.addon.tracelog.kept_bodies import Bodies, KeptBodies
+from turnstile.addon.tracelog.logfile import BLOBS, Damage, LogFile, Record
+from turnstile.addon.tracelog.records import Exchange, Group, LogHeader, Reward, Summary, WeightReading
 
 CACHE_BYTES = 256 * 1024 * 1024
 
@@ -29,6 +32,14 @@ def open_log(path: Path) -> "LogReader":
     Raises LogFormatError when it is none, or of a newer format; LogCorruptError when its header is damaged.
     """
     return LogReader(path)
+
+
+def open_growing(path: Path) -> "LogReader":
+    """A reader of a log that is being written, which has seen none of its records yet: see `read_on`.
+
+    Raises as `open_log` does.
+    """
+    return LogReader(path, unread=True)
 
 
 def log_paths(paths: Sequence[Path]) -> list[Path]:
@@ -46,17 +57,7 @@ def log_paths(paths: Sequence[Path]) -> list[Path]:
     return sorted(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unpacked:
-    """What later records may rest on."""
-
-    request: bytes
-    reply: bytes
-    dictionary: bytes
-
-    @property
-    def memory(self) -> int:
-        return len(self.request) + len(self.reply) + len(self.dictionary)
+_NOTHING = Bodies(b"", b"", b"")
 
 
 class LogReader:
@@ -65,17 +66,19 @@ class LogReader:
     `damage` is what ends the readable part of the file before its end, None where it is whole.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, unread: bool = False) -> None:
         self.path = path
         self._file = LogFile(path)
         try:
             self.header: LogHeader = self._file.header()
-            self._index, self.damage = self._file.index()
+            self._index, self.damage = (Index(), None) if unread else self._file.index()
         except BaseException:
             self._file.close()
             raise
-        self._cache: OrderedDict[int, _Unpacked] = OrderedDict()
-        self._cached_bytes = 0
+        self._is_growing, self._read_to = unread, len(MAGIC)
+        self._kept = KeptBodies(CACHE_BYTES)
+        self._resting: dict[int, list[int]] = {}  # record -> those that rest on it, of `_looked_through`
+        self._looked_through: set[str] = set()  # groups
         self._backends: dict[int, Mapping[str, Any] | None] = {}
 
     def __enter__(self) -> Self:
@@ -91,10 +94,16 @@ class LogReader:
         self._file.close()
         self.forget()
 
+    def read_on(self, size_bytes: int) -> None:
+        """Takes in what was written since the last time, up to that size of the file."""
+        self._file.grown_to(size_bytes)
+        self._read_to, self.damage = self._file.read_on(self._index, self._read_to)
+
     def forget(self) -> None:
-        """Drops the exchanges kept in memory for those that rest on them; they can be read again."""
-        self._cache.clear()
-        self._cached_bytes = 0
+        """Drops the exchanges kept for those that rest on them; they can be read again."""
+        self._kept.clear()
+        self._resting.clear()
+        self._looked_through.clear()
 
     @property
     def groups(self) -> list[str]:
@@ -126,21 +135,38 @@ class LogReader:
 
         Raises LogCorruptError when the record, or one that it rests on, is damaged.
         """
-        for record in reversed(self._chain(offset)):
-            exchange = self._decoded(record)
+        chain, below = self._chain(offset)
+        for record in reversed(chain[1:]):
+            _, below = self._decoded(record, below)
+            self._kept.keep(record.offset, below)  # it was not asked for, and may never be
+        exchange, bodies = self._decoded(chain[0], below)
+        if (base := _base(chain[0].envelope)) is not None:
+            self._kept.was_read(offset, base)
+        # on what is written last, records may rest that are not written yet
+        waiting = () if self._is_growing else self._resting_on(offset, exchange.group_id)
+        if waiting or self._is_growing:
+            self._kept.keep(offset, bodies, waiting)
         return exchange
 
-    def rewards(self) -> Iterator[Reward]:
-        """Every reward in file order. Raises LogCorruptError at a damaged one."""
-        for offset in self._index.rewards:
+    def rewards(self, first: int = 0) -> Iterator[Reward]:
+        """Every reward in file order, but for the `first` ones. Raises LogCorruptError at a damaged one."""
+        for offset in self._index.rewards[first:]:
             record = self._file.record(offset, RecordType.REWARD)
             with self._well_formed(offset):
                 reward = Reward(**record.envelope, metadata=unpacked(record.body()))
             yield reward
 
-    def weight_readings(self) -> Iterator[WeightReading]:
-        """Every weight reading in file order. Raises LogCorruptError at a damaged one."""
-        for offset in self._index.weights:
+    def groups_made(self, first: int = 0) -> Iterator[Group]:
+        """What was said of groups in file order, but for the `first` records. Raises as `rewards` does."""
+        for offset in self._index.groups[first:]:
+            record = self._file.record(offset, RecordType.GROUP)
+            with self._well_formed(offset):
+                group = Group(**record.envelope, metadata=unpacked(record.body()))
+            yield group
+
+    def weight_readings(self, first: int = 0) -> Iterator[WeightReading]:
+        """Every weight reading in file order, but for the `first` ones. Raises as `rewards` does."""
+        for offset in self._index.weights[first:]:
             envelope = self._file.envelope(offset, RecordType.WEIGHTS)
             with self._well_formed(offset):
                 reading = WeightReading(**envelope)
@@ -151,11 +177,15 @@ class LogReader:
         for offset in self._index.backends:
             unpacked(self._file.record(offset, RecordType.BACKEND).body())
         for digest, offset in self._index.blobs.items():
-            if hashlib.sha256(self._blob(digest)).digest() != digest:
+            with self._well_formed(offset):
+                digest_found = hashlib.sha256(self._blob(digest)).digest()
+            if digest_found != digest:
                 raise LogCorruptError(self.path, offset, "the blob does not have its SHA-256")
         for _ in self.exchanges():
             pass
         for _ in self.rewards():
+            pass
+        for _ in self.groups_made():
             pass
         for _ in self.weight_readings():
             pass
@@ -174,43 +204,43 @@ class LogReader:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise LogCorruptError(self.path, offset, f"cannot be read: {error!r}") from error
 
-    def _chain(self, offset: int) -> list[Record]:
-        """The record at `offset` and below it the bases that are not in memory any more."""
+    def _chain(self, offset: int) -> tuple[list[Record], Bodies]:
+        """The record at `offset` and below it its bases down to one that is kept; the bodies of that."""
         chain = [self._file.record(offset, RecordType.EXCHANGE)]
-        while (base := chain[-1].envelope.get("base")) is not None and base not in self._cache:
+        while (base := chain[-1].envelope.get("base")) is not None:
             is_earlier = isinstance(base, int) and 0 < base < chain[-1].offset
             if not is_earlier or len(chain) > MAX_DEPTH:
                 raise LogCorruptError(self.path, chain[-1].offset, f"rests on offset {base}, which cannot be")
+            if (kept := self._kept.get(base)) is not None:
+                return chain, kept
             chain.append(self._file.record(base, RecordType.EXCHANGE))
-        return chain
+        return chain, _NOTHING
 
-    def _decoded(self, record: Record) -> Exchange:
-        base = record.envelope.get("base")
-        below = _Unpacked(b"", b"", b"")
-        if base is not None:
-            below = self._cache[base]
-            self._cache.move_to_end(base)
+    def _resting_on(self, offset: int, group_id: str) -> Sequence[int]:
+        """The records that rest on that one. A writer lets none rest on one of another group."""
+        if group_id not in self._looked_through:
+            self._looked_through.add(group_id)
+            for each in self.offsets(group_id):
+                with suppress(LogCorruptError):  # is met when it is read
+                    envelope = self._file.envelope(each, RecordType.EXCHANGE)
+                    if (base := _base(envelope)) is not None:
+                        self._resting.setdefault(base, []).append(each)
+        return self._resting.get(offset, ())
+
+    def _decoded(self, record: Record, below: Bodies) -> tuple[Exchange, Bodies]:
+        """The exchange of a record that rests on `below`, and its own bodies."""
         body = record.body(below.dictionary)
         summary, backend = self._summary(record.offset, record.envelope), self._backend_at(record.offset)
         try:
             exchange = decode_exchange(summary, body, (below.request, below.reply), self._blob, backend)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise LogCorruptError(self.path, record.offset, f"cannot be rebuilt: {error}") from error
-        self._remember(record.offset, _Unpacked(exchange.request, exchange.reply, body[-DICTIONARY_SIZE:]))
-        return exchange
-
-    def _remember(self, offset: int, unpacked_: _Unpacked) -> None:
-        if offset not in self._cache:
-            self._cached_bytes += unpacked_.memory
-        self._cache[offset] = unpacked_
-        self._cache.move_to_end(offset)
-        while self._cached_bytes > CACHE_BYTES and len(self._cache) > 1:
-            self._cached_bytes -= self._cache.popitem(last=False)[1].memory
+        return exchange, Bodies(exchange.request, exchange.reply, body[-DICTIONARY_SIZE:])
 
     def _blob(self, digest: bytes) -> bytes:
         if digest not in self._index.blobs:
             raise ValueError(f"blob {digest.hex()[:12]}... is not in this log")
-        return self._file.record(self._index.blobs[digest], RecordType.BLOB).body()
+        return blob_of(self._file.record(self._index.blobs[digest], *BLOBS))
 
     def _backend_at(self, offset: int) -> Mapping[str, Any] | None:
         """The probe in force at `offset`; None where none is known or its record is damaged."""
@@ -225,4 +255,9 @@ class LogReader:
         return self._backends[at]
 
 
-__all__ = ["CACHE_BYTES", "Damage", "LogReader", "log_paths", "open_log"]
+def _base(envelope: Mapping[str, Any]) -> int | None:
+    base = envelope.get("base")
+    return base if isinstance(base, int) else None
+
+
+__all__ = ["CACHE_BYTES", "Damage", "LogReader", "log_paths", "open_growing", "open_log"]

@@ -7,7 +7,6 @@ in base64) or `[SHA-256, ...]` (the same, in another spelling of base64).
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +15,6 @@ from turnstile.addon.tracelog.base64_spans import USUAL, base64_spans
 from turnstile.addon.tracelog.base64_spelling import Spelling
 
 REQUEST, REPLY = 0, 1  # the two bodies of an exchange
-
-_ARRAY = re.compile(rb"\[(?=[0-9, ]{64})")
-_LONG_ARRAY = 512  # bytes; below, a copy saves nothing
 
 
 @dataclass(slots=True)
@@ -32,8 +28,7 @@ class Recipe:
     def add_new(self, body: bytes, start: int, end: int) -> None:
         """body[start:end] is new, but for the long base64 spans in it, which become blobs."""
         at = start
-        part = body if end == len(body) else body[:end]
-        for span in base64_spans(part, start):
+        for span in base64_spans(body, start, end):
             self._add_literal(body, at, span.start)
             digest = hashlib.sha256(span.raw).digest()
             self.blobs[digest] = span.raw
@@ -50,24 +45,6 @@ class Recipe:
         if end > start:
             self.steps.append(end - start)
             self.new.append(memoryview(body)[start:end])
-
-
-def longest_array(body: bytes) -> tuple[int, int]:
-    """The span between the brackets of the longest plain integer array, (0, 0) if there is no long one.
-
-    A reply repeats the ids of the whole prompt: what grows with every turn and stays the same.
-    """
-    longest = (0, 0)
-    for match in _ARRAY.finditer(body):
-        start = match.end()
-        end = body.find(b"]", start)
-        if end - start > max(_LONG_ARRAY, longest[1] - longest[0]) and _is_plain(body[start:end]):
-            longest = (start, end)
-    return longest
-
-
-def _is_plain(array: bytes) -> bool:
-    return not array.translate(None, b"0123456789, ")
 
 
 def rebuild(

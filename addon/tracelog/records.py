@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 Outcome = Literal["complete", "client_left", "backend_failed", "refused", "interrupted"]
@@ -41,6 +42,11 @@ class Splice:
     start: int
     end: int
     insert: bytes
+
+
+def in_order(*edits: Sequence[Splice]) -> tuple[Splice, ...]:
+    """Splices of several kinds as `spliced` takes them; none may reach into another."""
+    return tuple(sorted(chain.from_iterable(edits), key=lambda splice: splice.start))
 
 
 def spliced(source: bytes, splices: Sequence[Splice]) -> bytes:
@@ -110,6 +116,16 @@ class Reward:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What somebody said of a group when they made it; of two records the later one counts."""
+
+    group_id: str
+    max_trajectory_tokens: int | None  # None: no limit
+    at: float  # Unix seconds
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightReading:
     """What the backend said its weights are, asked apart from any exchange."""
 
@@ -118,7 +134,7 @@ class WeightReading:
     answered_at: float
 
 
-Entry = Exchange | Reward | WeightReading
+Entry = Exchange | Reward | Group | WeightReading
 """What a writer takes."""
 
 

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from turnstile.addon.tracelog.bases import Bases
+from turnstile.addon.tracelog.blobs import blob_record
 from turnstile.addon.tracelog.encoding import encode_exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.frames import FORMAT_MAJOR, FORMAT_MINOR, MAGIC, RecordType, pack_record, packed
 from turnstile.addon.tracelog.index import Index
-from turnstile.addon.tracelog.records import Entry, Reward, WeightReading
+from turnstile.addon.tracelog.records import Entry, Group, Reward, WeightReading
 
 ROTATE_BYTES = 1 << 30
 
@@ -144,6 +145,8 @@ class LogWriter:
     def _encoded(self, record: Entry) -> list[bytes]:
         if isinstance(record, Reward):
             return [self._placed(self._index.rewards, _reward_record(record))]
+        if isinstance(record, Group):
+            return [self._placed(self._index.groups, _group_record(record))]
         if isinstance(record, WeightReading):
             return [self._placed(self._index.weights, pack_record(RecordType.WEIGHTS, asdict(record), b""))]
         frames = []
@@ -155,7 +158,7 @@ class LogWriter:
         for digest, raw in encoded.blobs.items():
             if digest not in self._index.blobs:
                 self._index.blobs[digest] = self._offset
-                frames.append(self._counted(pack_record(RecordType.BLOB, {"sha256": digest}, raw)))
+                frames.append(self._counted(blob_record(digest, raw)))
         self._index.add_exchange(record.group_id, self._offset)
         self._bases.add((record.group_id, record.rollout_id), encoded.as_base(self._offset), *encoded.repeats)
         frames.append(self._counted(encoded.frame))
@@ -217,6 +220,15 @@ def _reward_record(reward: Reward) -> bytes:
     }
     envelope |= {"reward": reward.reward, "at": reward.at}
     return pack_record(RecordType.REWARD, envelope, packed(dict(reward.metadata)))
+
+
+def _group_record(group: Group) -> bytes:
+    envelope = {
+        "group_id": group.group_id,
+        "max_trajectory_tokens": group.max_trajectory_tokens,
+        "at": group.at,
+    }
+    return pack_record(RecordType.GROUP, envelope, packed(dict(group.metadata)))
 
 
 def _write_all(file: int, data: bytes) -> None:

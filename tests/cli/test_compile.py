@@ -223,7 +223,7 @@ def test_the_options_offer_what_there_is() -> None:
     assert isinstance(choices["format_name"], click.Choice)
     assert isinstance(choices["policy"], click.Choice)
     assert list(choices["format_name"].choices) == list(FORMATS)
-    assert list(choices["policy"].choices) == list(POLICIES)
+    assert list(choices["policy"].choices) == [*POLICIES, "compare"]
 
 
 def test_a_terminal_gets_a_progress_bar(tmp_path: Path) -> None:
@@ -253,3 +253,68 @@ def test_folders_for_images_are_looked_at_before_anything_is_written(log: Path, 
         assert not (tmp_path / "out.jsonl").exists()
     processor = processor_folder(tmp_path / "processor")
     assert compile_(log, "-o", tmp_path / "out.jsonl", "--image-processor", processor).exit_code == 0
+
+
+def test_a_file_of_rewards_adds_to_those_of_the_log(log: Path, tmp_path: Path) -> None:
+    rewards, output = tmp_path / "rewards.jsonl", tmp_path / "out.jsonl"
+    lines = ({"group_id": "g", "reward": 0.5}, {"group_id": "gone", "reward": 1})
+    rewards.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert compile_(log.parent, "-o", output, "--rewards", rewards).exit_code == 0
+    assert [sequence.reward for sequence in read_sequences(output)] == [0.5, None]
+    assert findings(output) == ["unmatched_reward", "token_type"]
+    assert compile_(log.parent, "-o", output, "--rewards", rewards, "--group", "g").exit_code == 0
+    assert findings(output) == ["token_type"]
+
+
+def test_a_file_of_rewards_that_cannot_be_meant_ends_with_3(log: Path, tmp_path: Path) -> None:
+    rewards, output = tmp_path / "rewards.jsonl", tmp_path / "out.jsonl"
+    rewards.write_text('{"group_id": "g"}\n')
+    result = compile_(log.parent, "-o", output, "--rewards", rewards)
+    assert (result.exit_code, output.exists()) == (3, False)
+    assert result.stderr == f"Error: {rewards}, line 1: reward is missing, expected a finite number\n"
+    result = compile_(log.parent, "-o", output, "--rewards", tmp_path / "absent.jsonl")
+    assert (result.exit_code, "absent.jsonl: No such file" in result.stderr) == (3, True)
+
+
+def test_the_file_of_rewards_is_not_written_over(log: Path, tmp_path: Path) -> None:
+    rewards = tmp_path / "rewards.jsonl"
+    rewards.write_text("")
+    assert compile_(log.parent, "-o", rewards, "--rewards", rewards).exit_code == 2
+    assert rewards.read_text() == ""
+
+
+def test_compare_prints_a_table_and_writes_nothing(log: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    result = compile_(log, "--policy", "compare", "--group", "g")
+    assert (result.exit_code, sorted(tmp_path.rglob("*"))) == (0, before)
+    rows = [line.replace("│", " ").split() for line in result.stdout.splitlines() if "strict" in line]
+    assert rows == [["strict", "1", "2", "3", "0", "0"]]
+    assert "did not happen" in " ".join(result.stderr.split())
+
+
+def test_compare_is_json_for_programs(log: Path) -> None:
+    told = json.loads(compile_(log, "--policy", "compare", "--json", "--group", "g").stdout)
+    assert list(told) == list(POLICIES)
+    assert told["per-request"] == {
+        "sequences": 2,
+        "trained_tokens": 2,
+        "context_tokens": 6,
+        "repeated_tokens": 3,
+        "unseen_tokens": 0,
+    }
+
+
+def test_compare_takes_no_output_and_everything_else_needs_one(log: Path, tmp_path: Path) -> None:
+    result = compile_(log, "--policy", "compare", "-o", tmp_path / "out.jsonl")
+    assert (result.exit_code, "--policy compare only prints a table" in result.stderr) == (2, True)
+    result = compile_(log)
+    assert (result.exit_code, "Missing option '-o' / '--output'." in result.stderr) == (2, True)
+
+
+def test_what_another_policy_made_says_so_and_does_not_pass_verify(tmp_path: Path) -> None:
+    sample, output = Path(__file__).parents[2] / "sample_traces" / "tool_loop.tslog", tmp_path / "out.jsonl"
+    assert compile_(sample, "-o", output, "--policy", "splice-at-end-of-turn").exit_code == 0
+    marks = [(each.metadata["policy"], each.flags) for each in read_sequences(output)]
+    assert marks == [("splice-at-end-of-turn", ()), ("splice-at-end-of-turn", ("context_not_seen",))]
+    result = CliRunner().invoke(main, ["verify", str(sample), str(output)])
+    assert (result.exit_code, "tokens that are not the first" in result.stderr) == (1, True)

@@ -24,6 +24,7 @@ def test_demo_captures_and_compiles_what_the_recorded_server_sampled(tmp_path: P
     for word in ("steady", "drifting", "retokenized"):
         assert word in done.stdout
     expected = list(read_sequences(Path(__file__).parents[2] / "sample_traces" / "tool_loop.jsonl"))
+    assert done.stderr.splitlines()[-1].endswith(f"turnstile explain {tmp_path / 'kept' / 'traces'}")
     captured = list(compile_logs([tmp_path / "kept" / "traces"]))
     assert tokens_of(captured) == tokens_of(expected)
 

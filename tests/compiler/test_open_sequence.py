@@ -107,13 +107,16 @@ def test_another_row_is_refused_and_said_with_what_was_computed_again(
 
 def test_another_shape_is_refused() -> None:
     assert message(known(1, 2, 3, 4), bare_rows(1, 2, 3, 4, 5, 6)) == (
-        "row 0 has other experts than before, or another shape"
+        "row 0 is not the same as before, and the shape of the rows is unknown or another one"
     )
 
 
 def test_another_row_of_an_unknown_shape_is_refused() -> None:
     sequence = opened((FIRST, bare_rows(1, 2, 3, 4)))
-    assert message(sequence, bare_rows(1, 2, 9)) == "row 2 has other experts than before, or another shape"
+    assert (
+        message(sequence, bare_rows(1, 2, 9))
+        == "row 2 is not the same as before, and the shape of the rows is unknown or another one"
+    )
 
 
 def test_rows_from_a_start_on_are_enough_where_all_before_was_at_hand() -> None:

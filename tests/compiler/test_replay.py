@@ -249,4 +249,16 @@ def test_rewards_come_in_the_order_in_which_they_were_posted(tmp_path: Path) -> 
     write_log(tmp_path / "one", exchange(1), late, other)
     write_log(tmp_path / "two", early)
     with Replay([tmp_path], ["g"]) as replay:
-        assert (replay.rewards_of("g"), replay.rewards_of("other")) == ([early, late], [])
+        assert [given.reward for given in replay.rewards_of("g")] == [early, late]
+        assert replay.rewards_of("other") == []
+
+
+def test_an_exchange_can_be_read_again(tmp_path: Path) -> None:
+    wanted = exchange(2, request=b'{"messages":[2]}')
+    same_time = exchange(4, started_at=wanted.started_at)
+    write_log(tmp_path, exchange(1), wanted, exchange(3), same_time)
+    with Replay([tmp_path]) as replay:
+        again = replay.exchange_again("g", wanted.started_at, wanted.exchange_id)
+        assert again is not None
+        assert again.request == wanted.request
+        assert replay.exchange_again("g", wanted.started_at, "another") is None

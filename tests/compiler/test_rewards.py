@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 
 from turnstile.addon.tracelog.records import Reward
-from turnstile.compiler.rewards import GroupRewards
+from turnstile.compiler.rewards import GivenReward, GroupRewards
 from turnstile.compiler.sequence import Call, TrainingSequence
 
 
@@ -31,8 +31,12 @@ def reward(
     )
 
 
+def given(*rewards: Reward) -> list[GivenReward]:
+    return [GivenReward(each, "a.tslog") for each in rewards]
+
+
 def rewarded(*rewards: Reward, on: TrainingSequence | None = None) -> tuple[float | None, Any]:
-    found = GroupRewards(rewards).on(on or sequence())
+    found = GroupRewards(given(*rewards)).on(on or sequence())
     return found.reward, found.metadata
 
 
@@ -64,3 +68,31 @@ def test_of_two_for_the_same_the_last_counts() -> None:
 def test_a_reward_for_something_else_does_not_count() -> None:
     assert rewarded(reward(1.0, "other"), reward(2.0, "r", "e2.0")) == (None, {})
     assert rewarded(reward(1.0, "r"), on=sequence(rollout_id=None)) == (None, {})
+
+
+def test_what_a_file_says_wins_over_all_that_the_log_says() -> None:
+    in_log = given(reward(1.0, None, "e1.0", of="log"), reward(2.0))
+    for of_file in (reward(3.0, of="file"), reward(3.0, "r", of="file")):
+        found = GroupRewards(in_log, given(of_file)).on(sequence())
+        assert (found.reward, found.metadata) == (3.0, {"of": "file"})
+    found = GroupRewards(in_log, given(reward(3.0, "other"))).on(sequence())
+    assert found.reward == 1.0
+
+
+def test_a_reward_that_is_for_nothing_is_found() -> None:
+    rewards = GroupRewards(
+        given(reward(1.0), reward(1.0, "r"), reward(1.0, "gone"), reward(2.0, "gone")),
+        [GivenReward(reward(1.0, None, "e9.0"), "rewards.jsonl", line=7)],
+    )
+    assert [(found.kind, found.log, found.message) for found in rewards.unmatched({"r"}, {"e1.0"})] == [
+        (
+            "unmatched_reward",
+            "rewards.jsonl",
+            "line 7: a reward for sequence e9.0 of group g, of which these logs give no sequence",
+        ),
+        (
+            "unmatched_reward",
+            "a.tslog",
+            "a reward for rollout gone of group g, of which these logs give no sequence",
+        ),
+    ]

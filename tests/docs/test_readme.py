@@ -49,7 +49,7 @@ def ran(backend_port: int, environment: dict[str, str], tmp_path_factory: pytest
     if shutil.which("curl") is None:
         pytest.skip("the README's commands need curl, which is not on this machine")
     folder = tmp_path_factory.mktemp("readme")
-    agent, _ = code_blocks(README, "python")
+    agent, _, _ = code_blocks(README, "python")
     (folder / "agent.py").write_text(agent)
     script = "\n".join(["set -e", "trap 'kill $!' EXIT", *commands(README)])
     script = script.replace(":30000", f":{backend_port}")
@@ -105,7 +105,7 @@ def test_the_other_outputs_are_written(ran: Path) -> None:
 
 def test_the_sequences_can_be_read_in_python(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ran)
-    _, reading = code_blocks(README, "python")
+    _, _, reading = code_blocks(README, "python")
     names: dict[str, Any] = {}
     exec(reading, names)
     sampled = [*CALLS[0][2], *CALLS[1][2]]
@@ -114,6 +114,28 @@ def test_the_sequences_can_be_read_in_python(ran: Path, monkeypatch: pytest.Monk
     compiled = [sequence.sequence_id for sequence in turnstile.compile_logs([ran / "traces"])]
     read = turnstile.read_sequences(ran / "sequences.jsonl")
     assert compiled == [sequence.sequence_id for sequence in read]
+
+
+def test_a_program_can_run_the_proxy_by_itself(
+    backend_port: int, environment: dict[str, str], tmp_path: Path
+) -> None:
+    agent, training, _ = code_blocks(README, "python")
+    (tmp_path / "agent.py").write_text(agent)
+
+    def run_agent(base_url: str) -> None:
+        keys = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "none"}
+        subprocess.run([sys.executable, tmp_path / "agent.py"], env={**environment, **keys}, check=True)
+
+    client = """...  # an OpenAI client at f"http://{proxy.addr}/group/{group_id}/v1\""""
+    assert client in training
+    names: dict[str, Any] = {"run_agent": run_agent}
+    script = training.replace(client, 'run_agent(f"http://{proxy.addr}/group/{group_id}/v1")')
+    exec(script.replace(":30000", f":{backend_port}"), names)
+    (sequence,) = names["sequences"]
+    assert isinstance(sequence, turnstile.TrainingSequence)
+    assert sequence.group_id == names["group_id"]
+    sampled = [token for _, _, answer in CALLS for token, _, _ in answer]
+    assert sequence.tokens[sequence.loss_mask].tolist() == sampled
 
 
 def test_the_table_of_commands_is_the_one_of_the_command() -> None:

@@ -14,7 +14,8 @@ import pytest
 from tests.e2e_sglang.server import sglang
 from turnstile import TrainingSequence, compile_logs
 from turnstile.demo_agent import DRIFTING, STEADY, Ask, asked_streaming, asked_whole, run_rollout
-from turnstile.mitmdump_process import RunningProxy, running_proxy
+from turnstile.mitmdump_process import running_proxy
+from turnstile.running_proxy import RunningProxy
 
 WAYS = pytest.mark.parametrize("ask", [asked_whole, asked_streaming])
 

@@ -55,6 +55,7 @@ class Backend:
         self.script: Script = lambda received: Reply(chat_reply(received.json))
         self.guard: Callable[[Received], Reply] | None = None  # answers the probes instead
         self.server_info = SERVER_INFO | (server_info or {})
+        self.model_info: dict[str, Any] = dict(MODEL_INFO)
         self._server = _Server(("127.0.0.1", port), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
@@ -74,7 +75,7 @@ class Backend:
         self._server.server_close()
 
     def answer(self, received: Received) -> Reply:
-        infos = {"/server_info": self.server_info, "/model_info": MODEL_INFO}
+        infos = {"/server_info": self.server_info, "/model_info": self.model_info}
         if received.method == "GET" and (received.path in infos or self.guard is not None):
             self.probes.append(received)
             return self.guard(received) if self.guard else Reply(json.dumps(infos[received.path]).encode())

@@ -11,6 +11,7 @@ from turnstile.addon.backends.asking import (
     OUTPUT_IDS_IN_SGLEXT,
     PROMPT_IDS,
     ROUTED_EXPERTS,
+    ROUTING_START,
     TOKEN_IDS,
     Asking,
     Harness,
@@ -74,6 +75,53 @@ def test_each_engine_is_asked_in_its_own_words(facts: BackendFacts | None, flags
 def test_routed_experts_are_asked_for_only_on_demand(facts: BackendFacts | None) -> None:
     assert ROUTED_EXPERTS not in ask_chat(chat_request(), facts).wanted
     assert json.loads(forwarded(chat_request(), facts, moe="full"))[ROUTED_EXPERTS] is True
+
+
+def test_routed_experts_are_asked_for_from_some_row_on() -> None:
+    asking = ask_chat(chat_request(), SGLANG, moe="full", routing_start=41)
+    assert asking.routing_start == 41
+    assert spliced(chat_request(), asking.splices).endswith(
+        b',"return_routed_experts":true,"routed_experts_start_len":41}'
+    )
+    for options in ({"moe": "full"}, {"moe": "off", "routing_start": 41}):
+        asking = ask_chat(chat_request(), SGLANG, **options)
+        assert asking.routing_start == 0
+        assert ROUTING_START.encode() not in spliced(chat_request(), asking.splices)
+
+
+@pytest.mark.parametrize("start", ["null", "0"])
+def test_a_start_that_the_harness_leaves_at_its_default_is_replaced(start: str) -> None:
+    body = f'{{"routed_experts_start_len": {start}, "return_routed_experts": false}}'.encode()
+    assert forwarded(body, moe="full", routing_start=41).startswith(
+        b'{"routed_experts_start_len": 41, "return_routed_experts": true,'
+    )
+
+
+@pytest.mark.parametrize("start", ["null", "0"])
+def test_a_harness_that_wants_routed_experts_gets_all_of_them(start: str) -> None:
+    body = f'{{"return_routed_experts":true,"routed_experts_start_len":{start}}}'.encode()
+    asking = ask_chat(body, SGLANG, moe="full", routing_start=41)
+    assert (asking.routing_start, asking.harness.names_first_row) == (0, False)
+    assert spliced(body, asking.splices).startswith(body[:-1] + b',"logprobs":true')
+
+
+@pytest.mark.parametrize("start", ["5", "-1", '"12"', "99999", "[]"])
+@pytest.mark.parametrize("ask", [ask_chat, ask_chat_live])
+def test_a_harness_that_names_a_first_row_gets_what_it_asks_for(start: str, ask: Any) -> None:
+    stream = b'{"stream":true,' if ask is ask_chat_live else b"{"
+    own = f'"routed_experts_start_len":{start},"n":1}}'.encode()
+    asking = ask(stream + own, SGLANG, moe="full", routing_start=41)
+    assert (asking.routing_start, asking.harness.names_first_row) == (0, True)
+    assert ROUTED_EXPERTS not in asking.wanted
+    assert own[:-1] in spliced(stream + own, asking.splices)
+    asking = ask(stream + b'"return_routed_experts":true,' + own, SGLANG, moe="full", routing_start=41)
+    assert asking.routing_start == 0
+    assert ROUTED_EXPERTS in asking.wanted - asking.added
+
+
+@pytest.mark.parametrize(("n", "start"), [(1, 41), (None, 41), (2, 0), ("2", 0), ("1", 0)])
+def test_of_several_samples_all_rows_are_asked_for(n: Any, start: int) -> None:
+    assert ask_chat(chat_request(n=n), SGLANG, moe="full", routing_start=41).routing_start == start
 
 
 def test_what_the_harness_asks_for_itself_is_not_added() -> None:
@@ -236,13 +284,19 @@ def test_ids_that_the_server_gives_to_everybody_are_the_harnesss_too() -> None:
     assert asking.added == {LOGPROBS, INPUT_IDS_IN_SGLEXT}
 
 
+def test_a_stream_is_asked_for_all_rows() -> None:
+    asking = ask_chat_live(chat_request(stream=True), SGLANG, moe="full", routing_start=41)
+    assert asking.routing_start == 0
+    assert ROUTING_START.encode() not in spliced(chat_request(stream=True), asking.splices)
+
+
 @pytest.mark.parametrize("facts", [SGLANG, None])
 @pytest.mark.parametrize("stream", [False, None, "maybe"])
 def test_a_request_without_a_stream_is_asked_as_ever(facts: BackendFacts | None, stream: Any) -> None:
     body = chat_request(stream=stream)
     headers = [("x-sglext-return-input-ids", "1")]
-    asking = ask_chat_live(body, facts, moe="full", headers=headers)
-    assert asking == ask_chat(body, facts, moe="full")
+    asking = ask_chat_live(body, facts, moe="full", routing_start=41, headers=headers)
+    assert asking == ask_chat(body, facts, moe="full", routing_start=41)
     assert not asking.live
 
 

@@ -69,3 +69,29 @@ def test_what_is_unknown_is_not_made_up() -> None:
     assert facts.vocab_size is None
     assert not facts.routed_experts_on
     assert facts.tool_call_parser is None
+
+
+@pytest.mark.parametrize(
+    ("config", "architectures", "expected"),
+    [
+        ({"num_experts": 128}, None, True),
+        ({"num_local_experts": 8}, ["MixtralForCausalLM"], True),
+        ({"n_routed_experts": 256}, None, True),
+        ({"num_experts": 0, "num_local_experts": 1, "n_routed_experts": None}, ["LlamaForCausalLM"], False),
+        (None, ["Qwen3MoeForCausalLM"], True),
+        (None, ["Qwen3ForCausalLM"], False),
+        (None, "Qwen3MoeForCausalLM", False),
+        (None, None, False),
+    ],
+)
+def test_a_mixture_of_experts_is_known_by_its_configuration_or_its_name(
+    config: dict[str, object] | None, architectures: object, expected: bool
+) -> None:
+    facts = BackendFacts(kind="sglang", model_config=config, model_info={"architectures": architectures})
+    assert facts.has_experts is expected
+
+
+def test_only_a_server_that_says_so_has_its_routed_experts_off() -> None:
+    said = [{}, *({"enable_return_routed_experts": value} for value in (True, None, False))]
+    facts = [BackendFacts(kind="sglang", server_info=server_info) for server_info in said]
+    assert [each.routed_experts_off for each in facts] == [False, False, False, True]

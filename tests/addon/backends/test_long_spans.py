@@ -1,10 +1,17 @@
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.chat import choice, compact, completion
-from turnstile.addon.backends.long_spans import cut_long_values, cut_prompts_and_logprobs, uncut
+from turnstile.addon.backends.long_spans import (
+    cut_long_values,
+    cut_prompts_and_logprobs,
+    cut_routed_experts,
+    uncut,
+)
 
 
 def test_the_long_values_of_every_choice_are_cut() -> None:
@@ -18,6 +25,44 @@ def test_the_long_values_of_every_choice_are_cut() -> None:
         rows = fields["meta_info"]["output_token_logprobs"]
         assert json.loads(cut.values[rows]) == choice()["meta_info"]["output_token_logprobs"]
     assert len(cut.values) == 6
+
+
+ROUTING = "AAAAAAMAAAACAAAA" * 200
+
+
+def test_routed_experts_are_cut_wherever_sglang_puts_them() -> None:
+    in_choices = [choice(at, meta_info={"routed_experts": ROUTING[at:]}) for at in range(2)]
+    reply = compact(completion(*in_choices, sglext={"routed_experts": ROUTING[2:]}))
+    cut = cut_long_values(reply)
+    rest = json.loads(cut.rest)
+    found = [each["meta_info"]["routed_experts"] for each in rest["choices"]]
+    found.append(rest["sglext"]["routed_experts"])
+    assert [json.loads(cut.values[name]) for name in found] == [ROUTING[at:] for at in range(3)]
+    assert len(cut.rest) < len(reply) - 3 * len(ROUTING)
+    assert cut.put_back(compact(rest)) == reply
+
+
+def test_of_a_chunk_only_the_routed_experts_are_cut() -> None:
+    chunk = compact({"choices": [], "sglext": {"routed_experts": ROUTING, "input_ids": [1, 2]}})
+    cut = cut_routed_experts(chunk)
+    sglext = json.loads(cut.rest)["sglext"]
+    assert sglext["input_ids"] == [1, 2]
+    assert json.loads(cut.values[sglext["routed_experts"]]) == ROUTING
+    assert cut.put_back(cut.rest) == chunk
+
+
+@pytest.mark.parametrize("odd", [None, 7, [1], 'AA"', 'AA"BB', 'AA","x":"y', "\\", "", 'AA\\"', '\\"\\'])
+def test_what_stands_in_the_place_of_routed_experts_is_put_back_or_left(odd: Any) -> None:
+    reply = compact(completion(choice(meta_info={"routed_experts": odd})))
+    cut = cut_long_values(reply)
+    assert cut.put_back(cut.rest) == reply
+    found = json.loads(cut.rest)["choices"][0]["meta_info"]["routed_experts"]
+    put_in = json.loads(cut.values[found]) if isinstance(found, str) and found in cut.values else found
+    assert put_in == odd
+
+
+def test_nothing_is_put_back_where_nothing_was_cut() -> None:
+    assert uncut(b"{}").put_back(b'"\\u0000cut0"') == b'"\\u0000cut0"'
 
 
 def test_a_value_is_put_back_as_the_bytes_that_it_was() -> None:

@@ -38,6 +38,28 @@ def test_logprobs_that_the_harness_wants_keep_their_bytes() -> None:
     assert b"prompt_token_ids" not in restored.body
 
 
+ROUTING = "AAAAAAMAAAACAAAA" * 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_routing_that_only_capture_asked_for_is_dropped(stream: bool) -> None:
+    reply = completion(choice(0, meta_info={"routed_experts": ROUTING}))
+    restored = restore_chat(compact(reply), 200, asking(moe=True, stream=stream))
+    assert restored == restore_chat(compact(completion()), 200, asking(stream=stream))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_routing_that_the_harness_asked_for_keeps_its_bytes_in_the_place_where_it_expects_it(
+    stream: bool,
+) -> None:
+    routing = '"routed_experts":"' + ROUTING.replace("AAMA", "AA\\u004dA", 1) + '"'
+    reply = compact(completion(choice(0, meta_info={"routed_experts": "R"}), choice(1)))
+    reply = reply.replace(b'"routed_experts":"R"', routing.encode())
+    restored = restore_chat(reply, 200, asking(moe=True, stream=stream, return_routed_experts=True))
+    assert restored.body.count(b'"sglext":{' + routing.encode()) == 1
+    assert restored.missing == ("routed_experts",)  # of the second choice
+
+
 @pytest.mark.parametrize("odd", [b"18446744073709551616", b"NaN", b'"\\ud800"'])
 def test_what_one_json_library_would_change_is_not_changed(odd: bytes) -> None:
     raw = compact(completion()).replace(b'"model":"tiny"', b'"model":' + odd)

@@ -132,3 +132,23 @@ async def test_of_refused_keys_digests_are_kept_and_not_all(
         tried += [key] if len(own_backend.probes) > before else []
     assert tried == ["a", "b", "c", "b"]  # b was the one used longest ago
     assert set(watch._refused_keys) == {hashlib.sha256(f"Bearer {key}".encode()).digest() for key in "ab"}
+
+
+async def test_what_a_backend_lacks_is_said_once_and_forgotten_when_it_is_mended(
+    own_backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacking = True
+    watch = BackendWatch(
+        own_backend.url,
+        "auto",
+        lambda facts: None,
+        shortcoming_of=lambda facts: f"{facts.kind} lacks something" if lacking else None,
+    )
+    for _ in range(2):
+        await watch.facts(None)
+        watch.was_away()
+    assert watch.shortcoming == "sglang lacks something"
+    assert [record.levelname for record in caplog.records if "lacks" in record.message] == ["WARNING"]
+    lacking = False
+    await watch.facts(None)
+    assert watch.shortcoming is None

@@ -92,7 +92,7 @@ def test_every_option_reaches_the_settings() -> None:
         ("backend", "vllm", "turnstile_backend='vllm': expected auto or sglang (it is not built yet)"),
         ("backend", "sgl", "turnstile_backend='sgl': expected auto or sglang"),
         ("streaming", "Live", "turnstile_streaming='Live': expected buffered or live or auto"),
-        ("moe", "delta", "turnstile_moe='delta': expected auto or off or full (it is not built yet)"),
+        ("moe", "part", "turnstile_moe='part': expected auto or off or full or delta"),
         ("token_in", "on", "turnstile_token_in='on': expected off (it is not built yet)"),
         ("durability", "Record", "turnstile_durability='Record': expected record or fsync or batch"),
         ("on_log_error", "", "turnstile_on_log_error='': expected fail or pass"),
@@ -113,6 +113,13 @@ def test_every_option_reaches_the_settings() -> None:
 )
 def test_a_value_that_cannot_be_honoured_is_refused_in_one_line(name: str, value: str, message: str) -> None:
     assert refused(**{f"turnstile_{name}": value}) == message
+
+
+@pytest.mark.parametrize("moe", ["auto", "off", "full", "delta"])
+def test_routed_experts_may_be_wanted_in_each_way(moe: str) -> None:
+    settings = read_settings(options(turnstile_moe=moe))
+    assert settings is not None
+    assert settings.moe == moe
 
 
 @pytest.mark.parametrize("mode", ["regular", "reverse:tcp://127.0.0.1:1", "socks5", "upstream:http://a:1"])

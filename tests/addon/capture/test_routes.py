@@ -89,6 +89,8 @@ def test_only_posts_are_captured(method: str) -> None:
         (f"/group/{'x' * 129}{CHAT}", f"bad group id '{'x' * 40}... (129 characters)'"),
         (f"/group/g/rollout/r%20{CHAT}", "bad rollout id 'r '"),
         (f"/group/g%0A{CHAT}", r"bad group id 'g\n'"),
+        (f"/group/%2e%2e{CHAT}", "bad group id '..'"),
+        (f"/group/g/rollout/.{CHAT}", "bad rollout id '.'"),
         ("/group", "no group id after /group/"),
         ("/group/", "no group id after /group/"),
         ("/group//v1/chat/completions", "no group id after /group/"),

@@ -23,6 +23,12 @@ def test_short_bodies_are_compared_byte_by_byte() -> None:
     assert shared(b"", b"abc") == 0
 
 
+@given(st.integers(0, 3 * BLOCK), st.integers(0, 300), st.integers(0, 3 * BLOCK))
+def test_what_is_known_of_the_front_is_taken_over(same: int, more: int, further: int) -> None:
+    known, body = b"q" * same + b"1" * more, b"q" * same + b"2" * further
+    assert fingerprint(body, fingerprint(known), same) == fingerprint(body)
+
+
 @given(st.integers(0, 3 * BLOCK), st.integers(0, 3 * BLOCK), st.integers(0, 300), st.integers(0, 300))
 def test_what_is_shared_is_the_same_in_both(a: int, b: int, tail_a: int, tail_b: int) -> None:
     earlier = b"q" * a + b"1" * tail_a

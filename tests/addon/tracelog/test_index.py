@@ -4,7 +4,9 @@ from turnstile.addon.tracelog.index import Index
 
 
 def test_index_comes_back_from_its_record() -> None:
-    index = Index(blobs={b"s" * 32: 7}, backends=array("Q", [3]), rewards=array("Q", [9]))
+    index = Index(
+        blobs={b"s" * 32: 7}, backends=array("Q", [3]), rewards=array("Q", [9]), groups=array("Q", [8])
+    )
     index.add_exchange("g", 10)
     index.add_exchange("h", 20)
     index.add_exchange("g", 30)

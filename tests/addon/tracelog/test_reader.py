@@ -2,6 +2,7 @@ import base64
 import contextlib
 import json
 import random
+import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.exchanges import exchange
+from tests.support.routed_rollouts import routed_turns
 from turnstile.addon.tracelog import reader as reader_module
+from turnstile.addon.tracelog.encoding import decode_exchange
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
 from turnstile.addon.tracelog.frames import HEAD_SIZE, MAGIC, RecordType, pack_record, packed
 from turnstile.addon.tracelog.reader import log_paths, open_log
@@ -151,6 +154,15 @@ def test_record_that_says_something_else_is_corrupt_and_no_crash(tmp_path: Path,
             assert len(list(log.summaries())) == 3
 
 
+def test_blob_that_cannot_be_widened_is_corrupt_and_no_crash(tmp_path: Path) -> None:
+    path, _ = written(tmp_path, ROLLOUT, closed=False)
+    end = path.stat().st_size
+    envelope = {"sha256": bytes(32), "item_sizes": [4, 3]}
+    path.write_bytes(path.read_bytes() + pack_record(RecordType.NARROW_BLOB, envelope, b"12345"))
+    with open_log(path) as log, pytest.raises(LogCorruptError, match=f"offset {end}: .*cannot be widened"):
+        log.check()
+
+
 @pytest.mark.parametrize("base", [-1, 0, 10**9, "x"])
 def test_record_that_rests_on_nothing_is_corrupt_and_no_crash(tmp_path: Path, base: object) -> None:
     path, _ = written(tmp_path, ROLLOUT, closed=False)
@@ -252,9 +264,95 @@ def test_small_cache_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert [log.exchange(offset) for offset in reversed(offsets)] == ROLLOUT[::-1]
 
 
+def side_by_side(seeds: int, turns: int) -> list[Exchange]:
+    rollouts = [routed_turns(seed, turns) for seed in range(seeds)]
+    return [rollouts[seed][turn] for turn in range(turns) for seed in range(seeds)]
+
+
+class Decoded:
+    """Counts what is rebuilt."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        monkeypatch.setattr(reader_module, "decode_exchange", self._decode)
+
+    def _decode(self, *arguments: Any) -> Exchange:
+        self.count += 1
+        return decode_exchange(*arguments)
+
+
+@pytest.mark.parametrize("memory", [1, 100_000, 10_000_000])
+def test_every_exchange_is_rebuilt_once_however_many_rollouts_lie_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    made = side_by_side(6, 5)
+    path, _ = written(tmp_path, made)
+    monkeypatch.setattr(reader_module, "CACHE_BYTES", memory)
+    decoded = Decoded(monkeypatch)
+    with open_log(path) as log:
+        assert [each for _, each in log.exchanges()] == made
+        assert decoded.count == len(made)
+        assert [each for _, each in log.exchanges()] == made  # a second time
+        assert decoded.count == 2 * len(made)
+        log.forget()
+        assert [each for _, each in log.exchanges("g")] == made
+        assert decoded.count == 3 * len(made)
+
+
+def test_a_group_read_in_nearly_its_order_is_rebuilt_nearly_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = side_by_side(6, 8)
+    path, offsets = written(tmp_path, made)
+    monkeypatch.setattr(reader_module, "CACHE_BYTES", 1)
+    decoded = Decoded(monkeypatch)
+    with open_log(path) as log:
+        for at in range(
+            0, len(made), 2
+        ):  # by twos in the wrong order, as the beginnings of exchanges may lie
+            assert log.exchange(offsets[at + 1]) == made[at + 1]
+            assert log.exchange(offsets[at]) == made[at]
+    assert decoded.count == len(made)
+
+
+def test_records_that_rest_on_a_later_read_one_cost_it_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = routed_turns(1, 12)
+    path, offsets = written(tmp_path, made)
+    monkeypatch.setattr(reader_module, "CACHE_BYTES", 1)
+    decoded = Decoded(monkeypatch)
+    with open_log(path) as log:
+        for at in range(0, len(made), 2):
+            assert log.exchange(offsets[at + 1]) == made[at + 1]
+            assert log.exchange(offsets[at]) == made[at]
+    assert decoded.count <= 2 * len(made)
+
+
+def test_without_a_disk_to_spill_to_all_reads_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_file() -> Any:
+        raise OSError(28, "No space left on device")
+
+    made = side_by_side(3, 3)
+    path, _ = written(tmp_path, made)
+    monkeypatch.setattr(reader_module, "CACHE_BYTES", 1)
+    monkeypatch.setattr(tempfile, "TemporaryFile", no_file)
+    assert whole(path) == made
+
+
+def _integers(numbers: int, largest: int, seed: int) -> str:
+    raw = struct.pack(f"<{numbers}I", *(random.Random(seed).choices(range(largest + 1), k=numbers)))
+    return base64.b64encode(raw).decode()
+
+
+ROUTING = st.builds(
+    _integers, st.integers(0, 2000), st.sampled_from([127, 255, 256, 70_000, 2**31]), st.integers(0, 2)
+)
 SPANS = st.integers(0, 6000).map(lambda size: base64.b64encode(random.Random(size).randbytes(size)).decode())
 BODIES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | SPANS,
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | SPANS | ROUTING,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=12,
 )
@@ -266,6 +364,34 @@ def test_wire_bodies_come_back_byte_for_byte(bodies: list[tuple[Any, Any]]) -> N
     made = [
         exchange(number, request=json.dumps(one).encode(), reply=json.dumps(other).encode())
         for number, (one, other) in enumerate(bodies)
+    ]
+    with tempfile.TemporaryDirectory() as directory:
+        path, _ = written(Path(directory), made)
+        assert whole(path) == made
+
+
+LONG = _integers(4500, 127, 1)
+
+
+def _grown(size: int, changed: int) -> str:
+    """The beginning of one long span, with a character changed where it reaches that far."""
+    text = LONG[:size]
+    return (
+        text[:changed] + ("B" if text[changed] == "A" else "A") + text[changed + 1 :]
+        if changed < size
+        else text
+    )
+
+
+GROWN = st.builds(_grown, st.integers(0, len(LONG)), st.integers(0, 3 * len(LONG)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(GROWN, GROWN, st.integers(0, 900)), min_size=2, max_size=6))
+def test_replies_that_repeat_each_other_come_back_byte_for_byte(turns: list[tuple[str, str, int]]) -> None:
+    made = [
+        exchange(number, reply=json.dumps({"a": one, "ids": [*range(ids)], "b": other}).encode())
+        for number, (one, other, ids) in enumerate(turns)
     ]
     with tempfile.TemporaryDirectory() as directory:
         path, _ = written(Path(directory), made)

@@ -5,25 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, longest_array, rebuild
+from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, rebuild
 
 RAW = random.Random(2).randbytes(4000)
 
 
 def no_blob(digest: bytes) -> bytes:
     raise AssertionError(digest)
-
-
-def test_longest_plain_array_is_found_between_its_brackets() -> None:
-    ids = b",".join(b"%d" % number for number in range(500))
-    body = b'{"bytes":[1,2,3],"prompt_token_ids":[' + ids + b'],"x":["' + b"1" * 3000 + b'"]}'
-    start, end = longest_array(body)
-    assert body[start:end] == ids
-
-
-def test_array_with_anything_but_digits_is_no_plain_array() -> None:
-    assert longest_array(b"[" + b"1," * 400 + b'"2"]') == (0, 0)
-    assert longest_array(b"[" + b"1," * 400) == (0, 0)
 
 
 def test_steps_are_put_together_in_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.exchanges import exchange
 from turnstile.addon.tracelog.errors import LogWriteError
 from turnstile.addon.tracelog.reader import log_paths, open_log
-from turnstile.addon.tracelog.records import Arrival, Exchange, Reward, Splice, WeightReading
+from turnstile.addon.tracelog.records import Arrival, Exchange, Group, Reward, Splice, WeightReading
 from turnstile.addon.tracelog.writer import LogWriter
 
 
@@ -296,3 +296,19 @@ def test_an_image_that_was_put_into_requests_costs_its_bytes_once(tmp_path: Path
     writer.close()
     assert sum(path.stat().st_size for path in log_paths([tmp_path])) < 1.05 * len(SCREENSHOT)
     assert read(tmp_path) == sent
+
+
+def test_what_was_said_of_groups_comes_back_in_order(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, program="test")
+    groups = [
+        Group(group_id="g", max_trajectory_tokens=4096, at=1.0, metadata={"task": ["x", {"n": 1}]}),
+        Group(group_id="h", max_trajectory_tokens=None, at=2.0),
+    ]
+    writer.write(groups)
+    with open_log(log_paths([tmp_path])[0]) as log:
+        assert list(log.groups_made()) == groups
+        assert log.groups == []
+    writer.close()
+    with open_log(log_paths([tmp_path])[0]) as log:
+        assert list(log.groups_made()) == groups
+        log.check()

@@ -1,13 +1,14 @@
 from tests.support.routing import experts, rows
 from tests.support.turns import turn
 from turnstile.compiler.policies import POLICIES
+from turnstile.compiler.policies.per_request import PerRequest
 from turnstile.compiler.routing.outcome import routed_experts_of
 
 TURNS = (turn(1, [1], [2]), turn(2, [1, 2, 3], [4]))
 
 
 def merged(policy: str) -> list[list[int]]:
-    merger = POLICIES[policy]()
+    merger = POLICIES[policy].merger()
     for added in TURNS:
         merger.add(added)
     return [sequence.tokens_T.tolist() for sequence in merger.sequences]
@@ -22,7 +23,7 @@ def test_per_request_makes_a_sequence_of_every_turn() -> None:
 
 
 def test_per_request_gives_every_turn_the_rows_that_it_was_told() -> None:
-    merger = POLICIES["per-request"]()
+    merger = PerRequest()
     for added, told in zip(TURNS, (rows(1), rows(9, 2, 3)), strict=True):
         started = merger.add(added, told)
         assert started is merger.sequences[-1]
@@ -35,7 +36,7 @@ def test_per_request_gives_every_turn_the_rows_that_it_was_told() -> None:
 
 
 def test_per_request_knows_no_rows_but_its_own() -> None:
-    merger = POLICIES["per-request"]()
+    merger = PerRequest()
     merger.add(TURNS[0], rows(1))
     merger.add(turn(2, [1, 2, 3], [4], cached_tokens=3), rows(2, 3, start=1))
     assert routed_experts_of(merger.sequences[1]) is None

@@ -1,0 +1,186 @@
+"""How much of a request's routing earlier exchanges have told, so that a backend is asked only for the rest.
+
+A harness resends the conversation. Where it begins with the messages and the answer of an exchange that was
+captured whole, its prompt begins with the tokens of that exchange, and their rows are known: if the answer
+comes back as the tokens that were sampled. Often it does not: templates drop thinking and write tool calls
+anew. So all tokens of an exchange count as known only once a reply has shown that answers come back as they
+were (its cached tokens cover one), and until one shows that they do not. Else what the backend had cached of
+the exchange counts, for it should have that again: that asks for the rows of about two turns.
+
+The rows of a prompt that the backend computes anew are not the known ones. A reply with fewer cached tokens
+than rows that were left out has lost those between; what was remembered is then cut to what was cached.
+
+What is remembered is digests and numbers, of the latest exchanges; new weights end all of it.
+"""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from turnstile.addon.backends.errors import AskingError, UndecodableReply
+from turnstile.addon.backends.exact_json import loads
+from turnstile.addon.backends.json_edit import JsonObject, parse_object
+from turnstile.addon.backends.reading import ChoiceReading, read_chat
+from turnstile.addon.backends.wording import Conversation, Wording, reply_digest
+from turnstile.addon.capture.routes import Route
+
+OVERLAP_ROWS = 8  # that are asked for again, so that a compiler can see whether they are the same
+EXCHANGES = 1 << 15  # that are remembered, some 300 bytes each
+
+SHAPING_FIELDS = (
+    "model",
+    "lora_path",
+    "tools",
+    "tool_choice",
+    "reasoning_effort",
+    "chat_template",
+    "chat_template_kwargs",
+    "input_ids",
+)
+"""Beside the messages, what the prompt's tokens and their experts depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """What a request repeats of earlier exchanges."""
+
+    scope: bytes  # digest of all but the messages that an exchange must share with it
+    request: bytes  # digest of all its messages
+    known: tuple[bytes, ...]  # keys of the remembered exchanges that it begins with
+    start: int  # row of routed experts to begin at; 0: all are needed
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    tokens: int = 0  # prompt and answer
+    cached: int = 0  # of the prompt
+
+    def cut_to(self, tokens: int) -> "_Exchange":
+        return _Exchange(min(self.tokens, tokens), min(self.cached, tokens))
+
+
+class KnownPrefixes:
+    """The tokens of the latest exchanges whose routing is in the log."""
+
+    def __init__(self, exchanges: int = EXCHANGES) -> None:
+        self._exchanges: OrderedDict[bytes, _Exchange] = OrderedDict()  # the latest used last
+        self._limit = exchanges
+        self._weights: str | None = None
+        self._one_came_back = self._one_did_not = False  # an answer, as the tokens that were sampled
+
+    def look_up(self, route: Route, body: bytes) -> Resent | None:
+        """What the request in `body` repeats; None when it is no chat request."""
+        try:
+            request = parse_object(body)
+            messages = _value(request, "messages")
+            shape = [route.group_id, route.rollout_id, *(_value(request, name) for name in SHAPING_FIELDS)]
+            conversation = Conversation().extended(messages if isinstance(messages, list) else ())
+        except (AskingError, ValueError):
+            return None
+        scope = _digest(json.dumps(shape).encode())
+        keys = (_key(scope, answer) for answer in conversation.answers)
+        known = tuple(key for key in keys if key in self._exchanges)
+        for key in known[-1:]:
+            self._exchanges.move_to_end(key)
+        longest = self._longest(known)
+        comes_back = self._one_came_back and not self._one_did_not
+        start = _first_unknown(longest.tokens if comes_back else longest.cached)
+        return Resent(scope, conversation.digest, known, start)
+
+    def learn(self, resent: Resent, reply: bytes, *, start: int, is_recorded: bool) -> None:
+        """What a completion shows whose routing was asked for from row `start` on."""
+        try:
+            readings = read_chat(reply)
+        except UndecodableReply:
+            self.lose(resent)
+            return
+        for reading in readings:
+            for version in reading.weight_versions.values():
+                self.weights_seen(version)
+        longest = self._longest(resent.known)
+        is_valid = start <= _first_unknown(longest.tokens)  # what it rests on was not withdrawn meanwhile
+        if len(readings) == 1 and longest.tokens:  # several samples share a prompt, which is cached for all
+            self._judge(longest, _cached_tokens(readings[0]))
+        for reading in readings:
+            cached = _cached_tokens(reading)
+            if cached < start:
+                self._cut(resent.known, cached)
+            elif is_recorded and is_valid and (tokens := _tokens_with_rows(reading)):
+                answer = Wording(resent.request, reply_digest(reading.message or {}))
+                self._remember(_key(resent.scope, answer), _Exchange(tokens, cached))
+
+    def refused(self, resent: Resent) -> None:
+        """The prompt was shorter than what should have been its prefix."""
+        self._one_did_not = True
+        self.lose(resent)
+
+    def lose(self, resent: Resent) -> None:
+        """Nobody can tell what the backend computed anew, so the next turn asks for everything."""
+        self._cut(resent.known, 0)
+
+    def weights_seen(self, version: object) -> None:
+        """Other weights choose other experts; a version that is no text says nothing."""
+        if isinstance(version, str) and version != self._weights:
+            self._weights = version
+            self.clear()
+
+    def clear(self) -> None:
+        """All rows are to be asked for again."""
+        self._exchanges.clear()
+
+    def _longest(self, known: Iterable[bytes]) -> _Exchange:
+        found = (self._exchanges[key] for key in known if key in self._exchanges)
+        return max(found, key=lambda exchange: exchange.tokens, default=_Exchange())
+
+    def _judge(self, earlier: _Exchange, cached: int) -> None:
+        """Whether the answer of the earlier exchange came back as it was, by what a later one had cached."""
+        if cached >= earlier.tokens - 1:  # its last token was never computed
+            self._one_came_back = True
+        elif cached >= earlier.cached:  # with less the backend has forgotten, which says nothing
+            self._one_did_not = True
+
+    def _remember(self, key: bytes, exchange: _Exchange) -> None:
+        self._exchanges[key] = exchange
+        self._exchanges.move_to_end(key)
+        if len(self._exchanges) > self._limit:
+            self._exchanges.popitem(last=False)
+
+    def _cut(self, known: Iterable[bytes], tokens: int) -> None:
+        for key in known:
+            if key in self._exchanges:
+                self._exchanges[key] = self._exchanges[key].cut_to(tokens)
+
+
+def _first_unknown(tokens: int) -> int:
+    """The row to begin at where the rows of `tokens` are known, but for the last, which has none."""
+    return max(0, tokens - 1 - OVERLAP_ROWS)
+
+
+def _cached_tokens(reading: ChoiceReading) -> int:
+    """Tokens of the prompt whose rows are surely those of an earlier exchange."""
+    return 0 if reading.num_retractions else reading.cached_tokens or 0
+
+
+def _tokens_with_rows(reading: ChoiceReading) -> int | None:
+    """How many tokens prompt and answer are, where the reply has routing and tells what was cached."""
+    has_rows = any(reading.routed_experts.values())
+    if not has_rows or reading.cached_tokens is None or reading.num_retractions:
+        return None
+    found = (reading.prompt_token_counts, reading.completion_token_counts)
+    prompt, sampled = (next((n for n in each.values() if type(n) is int), 0) for each in found)
+    return prompt + sampled if prompt > 0 and sampled > 0 else None
+
+
+def _key(scope: bytes, answer: Wording) -> bytes:
+    return _digest(scope + answer.request + answer.reply)
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def _value(request: JsonObject, name: str) -> object:
+    member = request.member(name)
+    return None if member is None else loads(request.body[member.value_start : member.value_end]).value

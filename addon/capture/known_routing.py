@@ -1,0 +1,46 @@
+"""Where capture meets the known prefixes: before a request leaves, and when its exchange has ended.
+
+A failure of ours costs no more than rows that are asked for again.
+"""
+
+from mitmproxy.http import Response
+
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.known_prefixes import Resent
+from turnstile.addon.capture.routes import Route
+from turnstile.addon.capture.routing import asks_for_delta
+from turnstile.addon.capture.session import Session
+from turnstile.addon.capture.shortcomings import note_own_error
+
+
+def resent_by(session: Session, route: Route, body: bytes, facts: BackendFacts | None) -> Resent | None:
+    """What the request repeats of earlier exchanges; None where that has no bearing on what is asked."""
+    if not asks_for_delta(session.settings.moe, facts):
+        return None
+    try:
+        return session.prefixes.look_up(route, body)
+    except Exception as error:
+        note_own_error(session, "looking a prefix up", error)
+        return None
+
+
+def note_reply(session: Session, held: InFlight, response: Response, *, is_recorded: bool) -> None:
+    """Learns from the backend's reply; `is_recorded` when all of it that capture wants is in the log."""
+    asking, resent = held.asking, held.resent
+    if asking is None or resent is None or asking.harness.names_first_row:
+        return
+    try:
+        if response.status_code == 200:
+            start, reply = asking.routing_start, response.content or b""
+            session.prefixes.learn(resent, reply, start=start, is_recorded=is_recorded)
+        elif response.status_code >= 500:
+            note_no_reply(session, held)
+    except Exception as error:
+        note_own_error(session, "remembering a prefix", error)
+
+
+def note_no_reply(session: Session, held: InFlight) -> None:
+    """What the backend computed without telling, nobody knows."""
+    if held.asking is not None and held.asking.routing_start and held.resent is not None:
+        session.prefixes.lose(held.resent)

@@ -1,0 +1,109 @@
+"""Keeps the trajectories of a group within its `max_trajectory_tokens`.
+
+What is promised, for chat completions of a group that has a limit:
+- Where the backend counts tokens (SGLang from 0.5.12 on and vLLM, by /tokenize) or the request gives its
+  prompt in tokens: a prompt that leaves no room is refused beforehand, and prompt and answer together stay
+  within the limit. Images are counted by their placeholders there, and so as below.
+- Else a prompt counts for what is known of it, see known_lengths: it may be longer. A whole reply that shows
+  a prompt which leaves no room is recorded and not handed on; of a live stream, the next turn is refused. An
+  answer can pass the limit by as much as the prompt was longer than known.
+- A harness's own smaller `max_tokens` or `max_completion_tokens` stays. Which of the two the harness names is
+  lowered, `max_completion_tokens` is added where it names none; `n` choices get as much each.
+
+The proxy keeps limits in memory: after a restart a group has to be made again, and until then has none.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mitmproxy.http import Response
+
+from turnstile.addon.backends.errors import AskingError, BackendUnreachable
+from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.limiting import (
+    LARGEST_BODY,
+    can_tokenize,
+    context_length,
+    count_prompt,
+    given_ids,
+    lowered,
+)
+from turnstile.addon.backends.usage import TokenCounts, token_counts
+from turnstile.addon.capture.answers import Answer, invalid_request
+from turnstile.addon.capture.groups import GroupState
+from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.known_lengths import openings
+from turnstile.addon.capture.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is left for an answer."""
+
+    fields: Mapping[str, int] = field(default_factory=dict)  # to set in the request
+
+
+async def room_for_answer(
+    session: Session, held: InFlight, body: bytes, facts: BackendFacts | None
+) -> Room | Answer:
+    """What the request may sample, as its group wants; the refusal where nothing is left."""
+    group = session.groups.used(held.route.group_id)
+    limit = group.max_trajectory_tokens
+    if limit is None:
+        return Room()
+    counted = await _counted(session, held, body, facts)
+    if counted is None:
+        found = openings(body)
+        held.opening = found[-1] if found else None
+        prompt = group.lengths.at_least(held.route.rollout_id, found)
+    else:
+        prompt = counted
+    if prompt >= limit:
+        return _no_room(group, limit, prompt)
+    context = context_length(facts)
+    try:
+        return Room(lowered(body, limit - prompt, None if context is None else context - prompt))
+    except AskingError:
+        return Room()
+
+
+def without_room(session: Session, held: InFlight, reply: Response) -> Answer | None:
+    """What the harness gets instead of a whole reply that shows a prompt which left no room."""
+    group = session.groups.used(held.route.group_id)
+    limit = group.max_trajectory_tokens
+    counts = token_counts(reply.content or b"") if limit is not None and not reply.stream else None
+    if limit is None or counts is None or counts.prompt < limit:
+        return None
+    return _no_room(group, limit, counts.prompt)
+
+
+def note_length(group: GroupState, held: InFlight, counts: TokenCounts | None) -> None:
+    """Keeps what a reply told of its prompt, for those that go on from it."""
+    if held.opening is not None and counts is not None:
+        one_choice = held.asking is not None and held.asking.harness.n == 1
+        known = counts if one_choice else TokenCounts(counts.prompt, 0)
+        group.lengths.note(held.route.rollout_id, held.opening, known)
+
+
+async def _counted(session: Session, held: InFlight, body: bytes, facts: BackendFacts | None) -> int | None:
+    """The prompt's tokens as the backend counts them; None where it does not."""
+    given = given_ids(body)
+    if given is not None or session.cannot_tokenize or not can_tokenize(facts):
+        return given
+    if len(body) > LARGEST_BODY:
+        return None
+    authorization = held.flow.request.headers.get("authorization")
+    try:
+        return await asyncio.to_thread(count_prompt, session.settings.backend_url, body, authorization)
+    except BackendUnreachable:
+        session.cannot_tokenize = True
+        return None
+
+
+def _no_room(group: GroupState, limit: int, prompt: int) -> Answer:
+    message = (
+        f"This trajectory's maximum length is {limit} tokens (max_trajectory_tokens of {group.group_id}). "
+        f"However, your messages resulted in {prompt} tokens. Please reduce the length of the messages."
+    )
+    return invalid_request(400, message, code="context_length_exceeded", param="messages")

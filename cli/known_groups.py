@@ -1,0 +1,21 @@
+"""What the user hears of logs that were named: damage, and groups that are not in them."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from turnstile.cli.errors import InputInvalid
+
+if TYPE_CHECKING:
+    from turnstile.compiler.replay import Replay
+
+
+def tell_of_logs(replay: "Replay", groups: Collection[str]) -> None:
+    """Warns of what cannot be read and of groups that are not there; raises when no group is."""
+    for finding in replay.findings:
+        click.echo(f"Warning: {finding.log}: {finding.kind}: {finding.message}", err=True)
+    if groups and not replay.groups:
+        raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs")
+    for group in sorted({*groups} - {*replay.groups}):
+        click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)

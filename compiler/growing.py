@@ -1,0 +1,150 @@
+"""Compiles groups while their logs are written: what is new is read and merged, the rest is kept.
+
+Turns are merged in the order in which their exchanges began. So a record that comes later and began earlier
+than one that is merged already, as those of rollouts side by side do, has its group compiled anew; a group
+whose exchanges come one after the other is not. The groups asked for last are kept, KEPT of them.
+
+The sequences are those that a compile of the same records gives.
+"""
+
+from collections import OrderedDict
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from turnstile.addon.tracelog.errors import LogCorruptError
+from turnstile.addon.tracelog.reader import LogReader, open_growing
+from turnstile.addon.tracelog.records import Group, WeightReading
+from turnstile.compiler.compilation import Compilation
+from turnstile.compiler.finding import Finding, Place
+from turnstile.compiler.pipeline import GroupPasses, Options, readers_for
+from turnstile.compiler.replay import Replayed
+from turnstile.compiler.rewards import GivenReward
+from turnstile.compiler.weight_readings import WeightReadings
+
+KEPT = 256  # groups
+
+
+class _Arrived(NamedTuple):
+    """An exchange of a group; sorts in causal order."""
+
+    started_at: float
+    exchange_id: str
+    log: Path
+    offset: int
+
+
+@dataclass(slots=True)
+class _State:
+    """A group as far as it is compiled."""
+
+    passes: GroupPasses
+    arrived: list[_Arrived] = field(default_factory=list)  # in causal order
+    seen: dict[Path, int] = field(default_factory=dict)  # of each log so many of its exchanges
+
+
+class GrowingLogs:
+    """The logs that one writer writes into `directory`, known by its log id. Use as a context manager.
+
+    For one thread at a time. Raises ImageOptionError for folders in `options` that cannot be used.
+    """
+
+    def __init__(self, directory: Path, log_id: str, options: Options) -> None:
+        self._directory, self._log_id, self._options = directory, log_id, options
+        self._opened = ExitStack()
+        self._readers = self._opened.enter_context(readers_for(options))
+        self._logs: dict[Path, LogReader] = {}  # in the order in which they were begun
+        self._states: OrderedDict[str, _State] = OrderedDict()  # by group, the one asked for last at the end
+        self._rewards: dict[str, list[GivenReward]] = {}
+        self._made: dict[str, Group] = {}
+        self._read: list[WeightReading] = []
+        self._taken: dict[Path, tuple[int, int, int]] = {}  # rewards, groups and readings of a log
+        self._readings = WeightReadings()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the logs."""
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()
+        self._opened.close()
+
+    def read_on(self, current: Path, size_bytes: int) -> None:
+        """Takes in what the logs hold by now: those before `current` whole, that one up to its size."""
+        for path in sorted(self._directory.glob(f"*-{self._log_id}-*.tslog")):
+            if path not in self._logs:
+                self._logs[path] = open_growing(path)
+            log = self._logs[path]
+            log.read_on(size_bytes if path == current else path.stat().st_size)
+            self._take_other_records(path, log)
+            if path != current:
+                log.forget()  # little will be read of it again
+
+    def compiled(self, group_id: str) -> Compilation:
+        """What the exchanges of a group give that have been taken in."""
+        state = self._states.pop(group_id, None) or _State(self._passes(group_id))
+        self._states[group_id] = state = self._up_to_date(group_id, state)
+        if len(self._states) > KEPT:
+            self._states.popitem(last=False)
+        rewards = sorted(self._rewards.get(group_id, ()), key=lambda given: given.reward.at)
+        compiled = state.passes.compiled(rewards, self._made.get(group_id))
+        sequences = tuple(compiled.sequences)
+        return Compilation(sequences, tuple(compiled.findings))
+
+    def _take_other_records(self, path: Path, log: LogReader) -> None:
+        rewards, groups, readings = self._taken.get(path, (0, 0, 0))
+        new_rewards = list(log.rewards(rewards))
+        new_groups = list(log.groups_made(groups))
+        new_readings = list(log.weight_readings(readings))
+        for reward in new_rewards:
+            self._rewards.setdefault(reward.group_id, []).append(GivenReward(reward, path.name))
+        self._made |= {group.group_id: group for group in new_groups}
+        if new_readings:
+            self._read += new_readings
+            self._readings = WeightReadings(self._read)
+        self._taken[path] = (
+            rewards + len(new_rewards),
+            groups + len(new_groups),
+            readings + len(new_readings),
+        )
+
+    def _up_to_date(self, group_id: str, state: _State) -> _State:
+        new = sorted(chain.from_iterable(self._new(group_id, state, path) for path in self._logs))
+        if new and state.arrived and new[0] < state.arrived[-1]:
+            state.passes, new = self._passes(group_id), sorted([*state.arrived, *new])
+            state.arrived = []
+        for arrived in new:
+            state.passes.add(self._replayed(arrived))
+        state.arrived += new
+        return state
+
+    def _passes(self, group_id: str) -> GroupPasses:
+        return GroupPasses(group_id, self._options, self._readers)
+
+    def _new(self, group_id: str, state: _State, path: Path) -> list[_Arrived]:
+        log = self._logs[path]
+        offsets = log.offsets(group_id)[state.seen.get(path, 0) :]
+        state.seen[path] = state.seen.get(path, 0) + len(offsets)
+        found = []
+        for offset in offsets:
+            summary = log.summary(offset)
+            found.append(_Arrived(summary.started_at, summary.exchange_id, path, offset))
+        return found
+
+    def _replayed(self, arrived: _Arrived) -> Replayed | Finding:
+        try:
+            exchange = self._logs[arrived.log].exchange(arrived.offset)
+        except LogCorruptError as error:
+            place = Place(arrived.exchange_id, None, arrived.log.name, arrived.offset)
+            return place.error("log_corrupt", error.reason)
+        return Replayed(exchange, arrived.log.name, arrived.offset, self._readings.around(exchange))

@@ -1,0 +1,26 @@
+"""What a report says about causes and flags, in the words of the README."""
+
+CAUSES = {
+    "routing_changed": "goes on the tokens of another sequence, some of which were routed to other experts",
+    "image_changed": "would go on the earlier sequence by its tokens, and has another picture behind them",
+    "sibling": "has the very prompt of an earlier turn: another sample",
+    "aborted": "has the very prompt of a turn that was broken off or never delivered: the retry",
+    "retokenized": "resends an earlier answer unchanged, and the server spells it in other tokens",
+    "history_rewritten": "resends the conversation changed, or with another answer in it",
+    "weights": "goes on the tokens of another sequence, under other weights",
+    "new_prompt": "shares nothing that was sampled",
+}
+
+FLAGS = {
+    "aborted": "the policy did not choose where it ends",
+    "logprobs_partial": "some logprobs are unknown, and their tokens are not trained",
+    "routing_untrusted": "its routed experts may not be those of its tokens: do not replay them",
+    "stale_cache": "logprobs were computed on keys and values of older weights",
+    "truncated": "cut at --max-tokens",
+    "undelivered": "an answer never reached the harness",
+}
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,96 @@
+"""A mixture of experts behind a prefix cache, as SGLang 0.5.23 answers for one: words are its tokens."""
+
+import base64
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.backend import Received, Reply
+from tests.support.chat import choice, compact, completion
+
+ANSWER = "four , for two and two more are counted to four by anybody who has so many fingers on a hand"
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class MoeServer:
+    """A token is a word, a row of routing the number of its token, on one layer."""
+
+    drops_answers: bool = False  # the template leaves out what was answered before
+    weight_version: str = "step-1"
+    num_retractions: int = 0
+    cache: list[list[str]] = field(default_factory=list)
+
+    def __call__(self, received: Received) -> Reply:
+        """For a Backend's script."""
+        status, body = self.answer(received.json)
+        return Reply(body, status=status, headers=JSON)
+
+    def answer(self, request: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and body."""
+        prompt = self.prompt(request["messages"])
+        start = request.get("routed_experts_start_len", 0)
+        if request.get("return_routed_experts") and start > len(prompt):
+            return 400, refusal(start, len(prompt))
+        choices = [self._choice(request, prompt, index, start) for index in range(request.get("n") or 1)]
+        return 200, compact(completion(*choices))
+
+    def prompt(self, messages: list[dict[str, Any]]) -> list[str]:
+        said = [
+            [message["role"], *message["content"].split(), "<end>"]
+            if message["role"] != "assistant" or not self.drops_answers
+            else ["assistant", "<end>"]
+            for message in messages
+        ]
+        return [word for words in said for word in words] + ["assistant"]
+
+    def flush(self) -> None:
+        self.cache.clear()
+
+    def _choice(self, request: dict[str, Any], prompt: list[str], index: int, start: int) -> dict[str, Any]:
+        sampled = [*ANSWER.split(), "<end>"]
+        cached = min(len(prompt) - 1, max((_shared(prompt, known) for known in self.cache), default=0))
+        if request.get("n", 1) > 1:
+            cached = len(prompt) - 1  # it is computed once for all, which no reply shows
+        self.cache.append(prompt + sampled[:-1])
+        meta_info: dict[str, Any] = {
+            "cached_tokens": cached,
+            "num_retractions": self.num_retractions,
+            "weight_version": self.weight_version,
+            "weight_versions": [{"version": self.weight_version, "start": 0, "end": len(sampled)}],
+        }
+        if request.get("return_routed_experts"):
+            meta_info["routed_experts"] = rows(start, len(prompt) + len(sampled) - 1)
+        return choice(
+            index,
+            prompt_ids=tuple(range(len(prompt))),
+            sampled=tuple((-0.5, at, word) for at, word in enumerate(sampled)),
+            message={"content": ANSWER},
+            meta_info=meta_info,
+        )
+
+
+def refusal(start: int, prompt_tokens: int) -> bytes:
+    """What 0.5.23 says of a start beyond the prompt."""
+    message = (
+        f"recv_req.routed_experts_start_len={start} is higher than the number of input tokens "
+        f"len(req.origin_input_ids)={prompt_tokens}. Please use a smaller routed_experts_start_len."
+    )
+    error = {"object": "error", "message": message, "type": "BadRequestError", "param": None, "code": 400}
+    return compact(error)
+
+
+def rows(start: int, end: int) -> str:
+    """The routing of the tokens from `start` on."""
+    return base64.b64encode(struct.pack(f"<{end - start}i", *range(start, end))).decode()
+
+
+def row_numbers(routing: str) -> list[int]:
+    """Of which tokens the rows are."""
+    raw = base64.b64decode(routing)
+    return list(struct.unpack(f"<{len(raw) // 4}i", raw))
+
+
+def _shared(one: list[str], other: list[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
