@@ -145,9 +145,10 @@ def _continued(
 
 def _overtaken(path: list[_Node], sequence: OpenSequence, rows: RoutedRows | None) -> Refusal | None:
     """Why rows before those that an answer tells may be others: a later turn was told others."""
-    for node in path if rows is not None and rows.start else ():
-        if rows is not None and node.latest is not None and node.latest is not sequence:
-            end = min(node.end, rows.start)
+    start = rows.start if rows is not None else 0
+    for node in path:
+        if node.start < start and node.latest is not None and node.latest is not sequence:
+            end = min(node.end, start)
             difference = sequence.routing.difference_from(node.latest.routing, node.start, end)
             if difference is not None:
                 message = f"row {difference.row} was computed again for another turn, with other experts"
@@ -188,7 +189,8 @@ def _take_over(path: list[_Node], sequence: OpenSequence, turn: Turn, rows: Rout
         return
     before = parent.routing.beginning(rows.start)
     told = RoutedRows(rows.start, rows.experts[: shared - rows.start], rows.has_shape)
-    if _overtaken(path, parent, rows) is None and before and parent.routing.difference(told) is None:
+    agree = _overtaken(path, parent, rows) is None and parent.routing.difference(told) is None
+    if before is not None and agree:
         sequence.routing.add(before)
 
 

@@ -33,6 +33,7 @@ def placed(
     UndecodableRouting, AmbiguousRouting.
     """
     whole = sum(counts) - 1
+    start = min(start, whole)
     if row_size is None and not size and whole == start:
         raise AmbiguousRouting("no ids came, and no row was due")
     if row_size is None:
@@ -40,7 +41,7 @@ def placed(
     else:
         possible = set(_by_rows(size, row_size, start, whole))
     if not possible:
-        raise UndecodableRouting(_misfit(size, row_size, start, counts))
+        raise UndecodableRouting(_misfit(size, row_size, layers, start, counts))
     if len(possible) > 1:
         readings = " or ".join(
             f"{each.rows} rows of {each.row_size} from {each.first} on" for each in sorted(possible)
@@ -68,9 +69,10 @@ def _numbers(start: int, whole: int) -> Iterator[tuple[int, int]]:
         yield first, whole - first + 1
 
 
-def _misfit(size: int, row_size: int | None, start: int, counts: tuple[int, int]) -> str:
+def _misfit(size: int, row_size: int | None, layers: int | None, start: int, counts: tuple[int, int]) -> str:
     due = f"{sum(counts) - 1 - start} for {counts[0]} prompt and {counts[1]} sampled ids"
     expected = f"expected {due}" + (f" from row {start} on" if start else "")
     if row_size is None:
-        return f"{size} ids are no whole number for each row, {expected}"
+        of_layers = f" of {layers} layers" if layers else ""
+        return f"{size} ids are no whole number for each row{of_layers}, {expected}"
     return f"{size} ids are {size / row_size:g} rows of {row_size}, {expected}"

@@ -54,11 +54,7 @@ class RoutingReader:
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self._named = moe_shape(config) if config is not None else None
-        self._of_backend: tuple[Any, BackendFacts | None, MoeShape] = (
-            None,
-            None,
-            moe_shape(config),
-        )  # the last
+        self._last: tuple[Any, BackendFacts, MoeShape] | None = None  # record of a backend, what it tells
         self._row_sizes: dict[str, int] = {}  # by log: ids of a row, where only the sizes tell
 
     def read(
@@ -83,13 +79,12 @@ class RoutingReader:
         return _judged(rows, reading, shape, facts, turn, place)
 
     def _known_of(self, backend: Mapping[str, Any] | None) -> tuple[BackendFacts | None, MoeShape]:
-        if backend is not None and backend is not self._of_backend[0]:
+        if backend is None:
+            return None, self._named or MoeShape()
+        if self._last is None or backend is not self._last[0]:
             facts = BackendFacts.from_record(backend)
-            self._of_backend = (backend, facts, self._named or moe_shape(facts.model_config))
-        _, facts_, shape = (
-            self._of_backend if backend is not None else (None, None, self._named or MoeShape())
-        )
-        return facts_, shape
+            self._last = backend, facts, self._named or moe_shape(facts.model_config)
+        return self._last[1:]
 
     def _rows(self, reading: ChoiceReading, start: int, turn: Turn, shape: MoeShape) -> RoutedRows:
         sources = _distinct(reading)
@@ -145,7 +140,9 @@ def _judged(
     origin, values = list(origin_doubts(reading, facts)), list(value_doubts(rows, shape))
     findings = [place.warning(UNTRUSTED, doubt) for doubt in origin]
     findings += [place.warning("routing_value", doubt) for doubt in values]
-    has_spans, retracted = bool(turn.weight_spans), bool(reading.num_retractions)
+    # Spans that cannot be read leave the turn none; without any it has one of a single version.
+    has_spans = bool(turn.weight_spans) and any(reading.weight_spans.values())
+    retracted = bool(reading.num_retractions)
     if retracted:
         findings.append(place.warning(UNTRUSTED, _retraction(has_spans)))
     if origin or values or (retracted and not has_spans):

@@ -260,6 +260,35 @@ def test_rows_from_a_start_on_split_where_what_is_before_was_computed_again(fiel
     assert other.refusal is not None and other.parent is first
 
 
+@pytest.mark.parametrize("cached_tokens", [0, 1, None])
+def test_unknown_rows_are_not_filled_with_those_of_a_recomputation(cached_tokens: int | None) -> None:
+    (sequence,) = routed((FIRST[0], None), second(rows(1, 2, 3, 4), cached_tokens=cached_tokens))
+    assert routing(sequence) == [1 if cached_tokens else None, None, 3, 4]
+
+
+def flushed(told: RoutedRows | None) -> Told:
+    """A turn of another rollout that goes on from the first, all of its tokens computed again."""
+    return build.turn(1, [1, 2, 3, 4], [5], rollout_id="b", cached_tokens=0), told
+
+
+def test_rows_that_another_turn_computed_again_since_are_not_those_at_hand() -> None:
+    third = build.turn(2, [1, 2, 3, 6], [7], rollout_id="a", cached_tokens=3), rows(2, 3, 6, start=1)
+    first, _, other = routed(FIRST, flushed(rows(9, 2, 3, 4)), third)
+    assert (calls(first), routing(other)) == (["e0"], [None, 2, 3, 6])
+    assert other.refusal is not None
+    assert (other.refusal.sequence, other.refusal.cause, other.refusal.message) == (
+        first,
+        "routing_changed",
+        "row 0 was computed again for another turn, with other experts",
+    )
+
+
+def test_all_rows_that_a_turn_tells_are_compared_whatever_other_turns_were_told() -> None:
+    third = build.turn(2, [1, 2, 3, 6], [7], rollout_id="a", cached_tokens=0), rows(1, 2, 3, 6)
+    first, _ = routed(FIRST, flushed(rows(9, 2, 3, 4)), third)
+    assert (calls(first), routing(first)) == (["e0", "e2"], [1, 2, 3, 6])
+
+
 def fork(told: RoutedRows | None, **fields: Any) -> Told:
     """A turn that shares the tokens 1, 2 with the first."""
     return build.turn(1, [1, 2, 7, 8], [9], **{"cached_tokens": 4, "rollout_id": "a"} | fields), told
@@ -293,6 +322,11 @@ def test_rows_that_the_parent_does_not_know_are_not_taken_over() -> None:
     added = build.turn(1, [1, 2, 3, 9], [9], cached_tokens=3), rows(4, 9, start=3)
     _, other = routed(unknown, added)
     assert routing(other) == [None, None, None, 4]
+
+
+def test_rows_that_another_turn_computed_again_since_are_not_taken_over() -> None:
+    first, _, other = routed(FIRST, flushed(rows(9, 2, 3, 4)), fork(rows(2, 7, 8, start=1)))
+    assert (other.parent, routing(other)) == (first, [None, 2, 7, 8])
 
 
 def test_what_is_taken_over_may_refuse_later_turns() -> None:
@@ -332,7 +366,12 @@ class PlainForest:
         start = 0 if told is None else told.start
         fitting = [each for each in self.sequences if prompt[: len(each.tokens)] == each.tokens]
         fitting.sort(key=lambda each: (len(each.tokens), each.rollout == rollout, each.latest), reverse=True)
-        found = next((each for each in fitting if not each.refuses(numbers, start, cached or 0)), None)
+        going_on = (
+            each
+            for each in fitting
+            if not each.refuses(numbers, start, cached or 0) and not self.overtaken(each, prompt, start)
+        )
+        found = next(going_on, None)
         added = build.turn(number, prompt, sampled, rollout_id=rollout, cached_tokens=cached)
         started = self.forest.add(added, told)
         assert (started is None) == (found is not None)
@@ -343,13 +382,24 @@ class PlainForest:
             if started.refusal is not None:
                 assert self.plain(started.refusal.sequence) is fitting[0]
             if started.parent is not None and 0 < start <= min(cached or 0, started.shared_tokens):
-                found.rows = self.taken_over(
-                    self.plain(started.parent), numbers, start, started.shared_tokens
-                )
+                parent = self.plain(started.parent)
+                if not self.overtaken(parent, prompt + sampled, start):
+                    found.rows = self.taken_over(parent, numbers, start, started.shared_tokens)
             self.sequences.append(found)
+        again = range(cached or 0, len(found.tokens) - 1)
+        found.rows = {at: row for at, row in numbers.items() if at not in again} | found.rows
         found.tokens, found.calls = prompt + sampled, [*found.calls, f"e{number}"]
         found.latest, found.rollout = number, rollout
-        found.rows = numbers | found.rows
+
+    def overtaken(self, sequence: PlainSequence, tokens: list[int], start: int) -> bool:
+        """Whether the last turn that came through one of the first tokens was told another row for it."""
+        for at in range(start):
+            passed = [each for each in self.sequences if each.tokens[: at + 1] == tokens[: at + 1]]
+            latest = max(passed, key=lambda each: each.latest, default=sequence)
+            known = at in sequence.rows and at in latest.rows
+            if known and sequence.rows[at] != latest.rows[at]:
+                return True
+        return False
 
     def plain(self, sequence: OpenSequence) -> PlainSequence:
         return self.sequences[self.forest.sequences.index(sequence)]

@@ -46,6 +46,25 @@ def test_turns_are_added_to_the_end() -> None:
     assert joined.experts.tolist() == rows(1, 2, 3, 4, 5, 6).experts.tolist()
 
 
+@pytest.mark.parametrize(
+    ("cached_tokens", "expected"),
+    [
+        (0, [None, None, None, None, 5, 6]),  # the row of token 4, sampled last, was never computed before
+        (2, [1, 2, None, None, 5, 6]),
+        (4, [1, 2, 3, 4, 5, 6]),
+        (None, [None, None, None, None, 5, 6]),
+    ],
+)
+def test_rows_that_nobody_told_are_taken_from_a_later_turn_unless_it_computed_them_again(
+    cached_tokens: int | None, expected: list[int | None]
+) -> None:
+    second = turn(2, PROMPT, [7], cached_tokens=cached_tokens), rows(1, 2, 3, 4, 5, 6)
+    known = opened((FIRST, None), second).routing
+    for at, number in enumerate(expected):
+        assert known.first_known(at, at + 1) == (None if number is None else at)
+        assert number is None or known.difference(rows(number, start=at)) is None
+
+
 def test_the_turn_that_added_a_token_is_known() -> None:
     second = turn(2, PROMPT, [7])
     sequence = opened((FIRST, None), (second, None))
@@ -89,19 +108,20 @@ def test_the_same_rows_are_no_reason_to_refuse_however_much_was_computed_again()
 @pytest.mark.parametrize(
     ("fields", "at_hand"),
     [
-        ({"cached_tokens": 2}, "computed again: the backend had 2 tokens of 6 at hand"),
-        ({"cached_tokens": 3}, "not computed again: the backend had 3 tokens of 6 at hand"),
+        ({"cached_tokens": 2}, "the row was computed again: the backend had 2 tokens of 6 at hand"),
+        ({"cached_tokens": 3}, "the row was not computed again: the backend had 3 tokens of 6 at hand"),
         (
             {"cached_tokens": 6, "num_retractions": 1},
-            "computed again: the backend had 6 tokens of 6 at hand",
+            "the row was computed again: the backend had 6 tokens of 6 at hand",
         ),
+        ({}, "whether the row was computed again is not told"),
     ],
 )
 def test_another_row_is_refused_and_said_with_what_was_computed_again(
     fields: dict[str, Any], at_hand: str
 ) -> None:
     assert message(known(1, 2, 3, 4), rows(1, 2, 9, 4, 5, 6), **fields) == (
-        f"row 2, layer 0 names experts [9, 10], before [3, 4]; the row was {at_hand}"
+        f"row 2, layer 0 names experts [9, 10], before [3, 4]; {at_hand}"
     )
 
 
@@ -113,10 +133,15 @@ def test_another_shape_is_refused() -> None:
 
 def test_another_row_of_an_unknown_shape_is_refused() -> None:
     sequence = opened((FIRST, bare_rows(1, 2, 3, 4)))
-    assert (
-        message(sequence, bare_rows(1, 2, 9))
-        == "row 2 is not the same as before, and the shape of the rows is unknown or another one"
+    assert message(sequence, bare_rows(1, 2, 9)) == (
+        "row 2 is not the same as before, and the shape of the rows is unknown or another one"
     )
+
+
+def test_another_order_within_a_row_of_an_unknown_shape_is_refused_and_not_said_to_be_other_experts() -> None:
+    told = bare_rows(1, 2, 3, 4)
+    told.experts[1] = told.experts[1, [1, 0, 3, 2]]  # may be the same pairs of two layers, or others
+    assert message(opened((FIRST, bare_rows(1, 2))), told).startswith("row 1 is not the same as before")
 
 
 def test_rows_from_a_start_on_are_enough_where_all_before_was_at_hand() -> None:

@@ -106,6 +106,8 @@ def test_routed_experts_are_read_into_the_smallest_type(ids: list[int], dtype: t
         {"routed_experts": "no base64"},
         {"routed_experts": written(1, 2, 3, 4)[:-4]},
         {"routed_experts": [1, 2, 3, 4]},
+        {"routed_experts": written(1, 2, 3, -1)},
+        {"routed_experts": written(1, 2, 65_536, 4)},
     ],
 )
 def test_what_are_no_routed_experts_is_refused(fault: dict[str, Any]) -> None:

@@ -63,6 +63,26 @@ def test_several_gaps_are_filled_by_one_telling() -> None:
     assert beginning(known, 5) == experts(1, 2, 3, 4, 5).tolist()
 
 
+@pytest.mark.parametrize(
+    ("again", "expected"),
+    [
+        ((0, 0), [1, 2, 3, 4, 5, 6]),
+        ((3, 5), [1, 2, 3, None, None, 6]),
+        ((0, 4), [1, 2, None, None, 5, 6]),
+        ((4, 9), [1, 2, 3, 4, None, None]),
+        ((5, 3), [1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_rows_that_were_computed_again_stay_unknown(
+    again: tuple[int, int], expected: list[int | None]
+) -> None:
+    known = joined(rows(1, 2))
+    known.add(rows(9, 3, 4, 5, 6, start=1), computed_again=again)
+    for at, number in enumerate(expected):
+        assert known.first_known(at, at + 1) == (None if number is None else at)
+        assert number is None or known.difference(rows(number, start=at)) is None
+
+
 def test_rows_before_the_first_ones_may_come_later() -> None:
     known = joined(rows(3, 4, start=2))
     assert (known.first_unknown(4), known.first_known(0, 2)) == (0, None)
@@ -109,6 +129,27 @@ def test_the_same_rows_do_not_differ() -> None:
     known = joined(rows(1, 2, 3))
     for same in (rows(1, 2, 3), rows(2, 3, start=1), rows(3, 4, start=2), rows(9, start=3), rows(9, start=7)):
         assert known.difference(same) is None
+
+
+def test_a_row_that_differed_last_is_looked_at_first() -> None:
+    known = joined(rows(1, 2, 3, 4))
+    found = [known.difference(rows(*numbers)) for numbers in ([1, 2, 9], [8, 2, 9], [8, 2, 3], [1, 2, 3])]
+    assert [None if each is None else each.row for each in found] == [2, 2, 0, None]
+    assert known.difference(rows(9, start=3)) == RowDifference(3, 0, [4, 5], [9, 10])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "row"), [(0, 9, 1), (1, 2, 1), (2, 9, 4), (2, 4, None), (0, 1, None), (7, 9, None)]
+)
+def test_two_sequences_differ_in_a_row_that_both_know(start: int, end: int, row: int | None) -> None:
+    one, other = joined(rows(1, 2), rows(5, 6, 7, start=4)), joined(rows(1, 9, 3), rows(8, start=4))
+    for difference in (one.difference_from(other, start, end), other.difference_from(one, start, end)):
+        assert (None if difference is None else difference.row) == row
+
+
+def test_with_rows_of_another_shape_or_none_nothing_is_known_to_differ() -> None:
+    for other in (KnownRouting(), joined(bare_rows(9, 9))):
+        assert joined(rows(1, 2)).difference_from(other, 0, 2) is None
 
 
 def test_order_within_a_layer_does_not_count() -> None:

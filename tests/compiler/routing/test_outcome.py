@@ -159,6 +159,15 @@ def test_untrusted_routing_flags_its_sequence_and_is_left_out(tmp_path: Path) ->
     assert [finding.kind for finding in found.findings] == ["routing_value", "missing_routing"]
 
 
+def test_what_a_group_gives_does_not_depend_on_the_groups_beside_it(tmp_path: Path) -> None:
+    unknown = facts(model_config=None)
+    from_start = routed(1, [1] * 6, [2] * 3, experts(*range(8)), start=4, backend=unknown, group_id="a")
+    whole = routed(2, [1] * 7, [2] * 3, experts(*range(9)), backend=unknown, group_id="b")
+    log = write_log(tmp_path, from_start, whole, facts=unknown.as_record())
+    (alone,) = compile_logs(log, groups=["b"])
+    assert [each.sequence_id for each in compile_logs(log) if each.group_id == "b"] == [alone.sequence_id]
+
+
 def test_every_request_by_itself_has_the_rows_that_it_was_told(tmp_path: Path) -> None:
     first = routed(1, [1, 2], [3], experts(1, 2))
     second = routed(2, [1, 2, 3, 4], [5], experts(1, 2, 3, 4))

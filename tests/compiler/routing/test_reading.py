@@ -11,8 +11,10 @@ from tests.support.logs import answered_choice, replied
 from tests.support.routing import MOE_CONFIG, encoded, experts, facts, npy, reading_of, routed
 from tests.support.turns import LOG, turn
 from turnstile.addon.backends.facts import BackendFacts
+from turnstile.compiler.finding import Place
 from turnstile.compiler.routing.reading import AnswerRouting, Asked, RoutingReader
 from turnstile.compiler.turns import Texts, turns_of
+from turnstile.compiler.weights import weight_spans_of
 
 PROMPT, SAMPLED = [1, 2, 3, 4], [7, 8]  # 5 rows
 UNSHAPED = facts(model_config=None)
@@ -31,8 +33,11 @@ def read(
     **meta_info: Any,
 ) -> AnswerRouting:
     reading = reading_of(routed(1, prompt, sampled, sent, meta_info=meta_info))
+    place = Place("e1", 0, log, 1)
+    spans, _ = weight_spans_of(reading.weight_versions, reading.weight_spans, len(sampled), place)
+    its_turn = turn(1, prompt, sampled, log=log, weight_spans=spans)
     reader, asked = reader or RoutingReader(), Asked(True, start)
-    return reader.read(reading, asked, turn(1, prompt, sampled, log=log), (backend or facts()).as_record())
+    return reader.read(reading, asked, its_turn, (backend or facts()).as_record())
 
 
 def told(found: AnswerRouting) -> tuple[int, list[Any]]:
@@ -50,6 +55,14 @@ def refused(found: AnswerRouting) -> str:
     """Why the answer cannot belong to its ids."""
     ((kind, severity, message),) = said(found)
     assert (kind, severity, found.contradicts, found.rows) == ("routing_shape", "error", True, None)
+    return message
+
+
+def ambiguous(found: AnswerRouting) -> str:
+    """Why nothing tells which tokens the rows belong to; that is no reason to doubt the turn."""
+    ((kind, severity, message),) = said(found)
+    assert (kind, severity, found.rows) == ("routing_shape", "warning", None)
+    assert (found.flags, found.contradicts) == ((), False)
     return message
 
 
@@ -90,10 +103,10 @@ def test_a_server_may_pass_over_the_start() -> None:
 
 def test_five_rows_after_a_start_of_one_may_begin_at_either_and_are_unknown() -> None:
     found = read(experts(1, 2, 3, 4, 5), start=1)
-    assert (found.rows, found.flags, found.contradicts) == (None, (), False)
-    (finding,) = found.findings
-    assert (finding.kind, finding.severity) == ("routing_shape", "warning")
-    assert "can be 5 rows of 4 from 0 on or 4 rows of 4 from 1 on" in finding.message
+    assert ambiguous(found) == (
+        "20 ids can be 5 rows of 4 from 0 on or 4 rows of 4 from 1 on, and nothing tells which; name the "
+        "model's folder with --model"
+    )
     assert told(read(experts(2, 3, 4, 5), start=1)) == (1, experts(2, 3, 4, 5).tolist())
     assert told(read(experts(1, 2, 3, 4, 5, 6), start=1)) == (0, experts(1, 2, 3, 4, 5).tolist())
 
@@ -124,6 +137,8 @@ def test_rows_are_placed_only_where_a_single_place_fits(
     if len(places) == 1:
         (first,) = places
         assert told(found) == (first, experts(*range(min(count, whole - first))).tolist())
+    elif places:
+        ambiguous(found)
     else:
         refused(found)
 
@@ -213,6 +228,26 @@ def test_without_a_shape_the_number_of_ids_tells_the_size_of_a_row() -> None:
     assert "0 ids are no whole number" in refused(read("", backend=UNSHAPED))
 
 
+def test_a_size_that_fits_two_readings_is_not_guessed_and_binds_no_later_answer() -> None:
+    reader = RoutingReader()
+    six, three = [1] * 6, [2] * 3
+    found = read(experts(*range(8)), start=4, prompt=six, sampled=three, backend=UNSHAPED, reader=reader)
+    assert ambiguous(found).startswith("32 ids can be 8 rows of 4 from 0 on or 4 rows of 8 from 4 on")
+    later = read(experts(*range(9)), prompt=[1] * 7, sampled=three, backend=UNSHAPED, reader=reader)
+    assert told(later) == (0, experts(*range(9)).reshape(9, 4, 1).tolist())
+
+
+def test_a_row_of_the_last_token_does_not_make_the_rows_wider() -> None:
+    found = read(experts(1, 20, 40), prompt=[1], sampled=[7, 8], backend=LAYERS_ONLY)
+    assert ambiguous(found).startswith("12 ids can be 2 rows of 4 from 0 on or 2 rows of 6 from 0 on")
+
+
+def test_an_answer_without_a_row_to_tell_needs_no_shape() -> None:
+    found = ambiguous(read("", start=4, sampled=[7], backend=UNSHAPED))
+    assert found.startswith("no ids came, and no row was due")
+    assert told(read("", start=4, sampled=[7])) == (4, [])
+
+
 def test_a_size_of_a_row_holds_for_the_answers_of_its_log() -> None:
     reader = RoutingReader()
     read(experts(1, 2, 3, 4, 5), backend=UNSHAPED, reader=reader)
@@ -221,6 +256,13 @@ def test_a_size_of_a_row_holds_for_the_answers_of_its_log() -> None:
     assert told(found) == (3, experts(4, 5).reshape(2, 4, 1).tolist())
     other_log = read(np.arange(10), backend=UNSHAPED, reader=reader, log="b.tslog")
     assert told(other_log) == (0, np.arange(10).reshape(5, 2, 1).tolist())
+
+
+def test_each_answer_is_read_by_what_its_own_backend_told() -> None:
+    reader, single = RoutingReader(), facts(model_config={"num_hidden_layers": 4, "num_experts_per_tok": 1})
+    sent = experts(1, 2, 3, 4, 5)
+    for backend, shape in ((facts(), (5, 2, 2)), (single, (5, 4, 1)), (facts(), (5, 2, 2))):
+        assert told(read(sent, backend=backend, reader=reader)) == (0, sent.reshape(shape).tolist())
 
 
 def test_a_shape_that_one_answer_told_gives_the_size_of_a_row_to_those_after() -> None:
@@ -235,10 +277,18 @@ def test_layers_and_the_size_of_a_row_tell_the_experts_a_token() -> None:
     assert told(found) == (0, experts(1, 2, 3, 4, 5).tolist())
 
 
-def test_a_size_of_a_row_that_layers_do_not_divide_leaves_the_shape_unknown() -> None:
+def test_a_size_of_a_row_that_the_layers_do_not_divide_contradicts_the_ids() -> None:
     found = read(experts(1, 2, 3, 4, 5), backend=facts(model_config={"num_hidden_layers": 3}))
-    assert found.rows is not None
-    assert (found.rows.has_shape, found.rows.experts.shape) == (False, (5, 4, 1))
+    assert refused(found) == (
+        "20 ids are no whole number for each row of 3 layers, expected 5 for 4 prompt and 2 sampled ids"
+    )
+
+
+def test_an_id_that_no_type_holds_is_doubted_whatever_the_model_says() -> None:
+    backend = facts(model_config=MOE_CONFIG | {"num_experts": 100_000})
+    found = read(experts(1, 2, 3, 4, 70_000), backend=backend)
+    assert (found.rows, found.flags) == (None, ("routing_untrusted",))
+    assert "expected one below 65536" in said(found)[0][2]
 
 
 def test_values_that_cannot_be_leave_the_routing_unknown() -> None:
@@ -289,6 +339,12 @@ def test_after_a_retraction_with_weight_spans_the_rows_are_kept_and_flagged() ->
         ("routing_untrusted",),
     )
     assert said(found)[0][2].endswith("; weight_versions tell which tokens these are")
+
+
+@pytest.mark.parametrize("spans", [None, [], "junk", [{"version": "1", "start": 1, "end": 2}]])
+def test_after_a_retraction_a_single_version_and_spans_that_cannot_be_read_are_no_spans(spans: Any) -> None:
+    fields = {"num_retractions": 1, "weight_version": "2", "weight_versions": spans}
+    assert read(experts(1, 2, 3, 4, 5), **fields).rows is None
 
 
 def test_a_finding_says_where_the_answer_is() -> None:

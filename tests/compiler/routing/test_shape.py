@@ -1,8 +1,10 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from turnstile.compiler.routing.shape import EXPERTS_FIELDS, TOP_K_FIELDS, MoeShape, moe_shape
+from turnstile.addon.backends.model_config import read_model_config
+from turnstile.compiler.routing.shape import EXPERTS_FIELDS, MOST_LAYERS, TOP_K_FIELDS, MoeShape, moe_shape
 
 
 def dense_layers(**config: Any) -> list[int]:
@@ -14,6 +16,23 @@ def dense_layers(**config: Any) -> list[int]:
 def test_a_configuration_tells_the_shape_in_its_own_words(top_k: str, experts: str) -> None:
     shape = moe_shape({"num_hidden_layers": 3, top_k: 2, experts: 60})
     assert (shape, shape.row_size) == (MoeShape(layers=3, top_k=2, experts=60), 6)
+
+
+@pytest.mark.parametrize("name", [*TOP_K_FIELDS, *EXPERTS_FIELDS])
+def test_every_field_of_the_shape_is_kept_of_the_models_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.json").write_text(f'{{"num_hidden_layers": 2, "{name}": 7}}')
+    shape = moe_shape(read_model_config(str(tmp_path)))
+    assert (shape.top_k, shape.experts) == ((7, None) if name in TOP_K_FIELDS else (None, 7))
+
+
+def test_the_layers_with_experts_of_llama_4_are_kept_of_the_models_folder(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"text_config": {"num_hidden_layers": 4, "moe_layers": [1, 3]}}')
+    assert moe_shape(read_model_config(str(tmp_path))).dense_layers == {0, 2}
+
+
+@pytest.mark.parametrize(("number", "expected"), [(MOST_LAYERS, MOST_LAYERS), (MOST_LAYERS + 1, None)])
+def test_more_layers_than_any_model_has_are_unknown(number: int, expected: int | None) -> None:
+    assert moe_shape({"num_hidden_layers": number, "decoder_sparse_step": 2}).layers == expected
 
 
 @pytest.mark.parametrize("config", [None, {}, {"vocab_size": 100}])

@@ -73,10 +73,18 @@ def test_a_prompt_out_of_the_device_is_believed(details: Any) -> None:
     assert list(origin_doubts(told(cached_tokens_details=details), facts())) == []
 
 
+@pytest.mark.parametrize("details", [None, {}, {"device": 3}, {"device": 3, "host": 0}])
 @pytest.mark.parametrize("cached_tokens", [None, 1])
-def test_a_hierarchical_cache_that_does_not_tell_is_doubted(cached_tokens: int | None) -> None:
-    (doubt,) = origin_doubts(told(cached_tokens=cached_tokens), HIERARCHICAL)
-    assert "hierarchical cache" in doubt
+def test_with_a_hierarchical_cache_what_is_on_the_device_may_have_come_back_from_the_host(
+    cached_tokens: int | None, details: Any
+) -> None:
+    (doubt,) = origin_doubts(told(cached_tokens=cached_tokens, cached_tokens_details=details), HIERARCHICAL)
+    assert doubt == "a part of the prompt came from a hierarchical cache, which keeps no routing"
+
+
+def test_a_hierarchical_cache_that_tells_of_the_host_is_doubted_once() -> None:
+    (doubt,) = origin_doubts(told(cached_tokens=3, cached_tokens_details={"host": 1}), HIERARCHICAL)
+    assert doubt == "a part of the prompt came from the host cache, which keeps no routing"
 
 
 def test_a_hierarchical_cache_that_gave_nothing_is_believed() -> None:
@@ -138,6 +146,12 @@ def test_a_dense_layer_beyond_a_row_is_no_error() -> None:
 def test_one_expert_a_token_may_be_expert_zero() -> None:
     zeros = RoutedRows(0, np.zeros((3, 2, 1), np.int32))
     assert doubts(zeros, MoeShape(layers=2, top_k=1, experts=64)) == []
+
+
+def test_no_model_has_more_than_65_536_experts_whatever_it_says() -> None:
+    assert doubts(changed(0, 0, 1, 65_536), replace(SHAPE, experts=100_000)) == [
+        "row 3, layer 0 names expert 65536, expected one below 65536"
+    ]
 
 
 def test_of_rows_without_a_shape_only_the_range_is_known() -> None:
