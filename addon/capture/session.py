@@ -38,6 +38,7 @@ class Session:
     in_flight: dict[str, InFlight] = field(default_factory=dict)  # by the flow's id
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
     cannot_tokenize: bool = False  # the backend has no /tokenize
+    slow_to_tokenize_until: float = 0.0  # by the monotonic clock; until then only who must know asks it
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
 
 
