@@ -10,6 +10,7 @@ import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import cache
 
 from turnstile.addon.backends.errors import AskingError, BackendUnreachable
 from turnstile.addon.backends.facts import BackendFacts, at_least
@@ -50,9 +51,8 @@ def tokenized(
         {"Authorization": authorization} if authorization else {}
     )
     request = urllib.request.Request(f"{url}/tokenize", body, headers)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=timeout_s) as answer:
+        with _opener().open(request, timeout=timeout_s) as answer:
             return _read(answer.read(_ANSWER_LIMIT_BYTES))
     except urllib.error.HTTPError as error:
         error.close()
@@ -74,6 +74,12 @@ def given_ids(body: bytes) -> int | None:
     except AskingError:
         return None
     return len(ids) if isinstance(ids, list) else None
+
+
+@cache
+def _opener() -> urllib.request.OpenerDirector:
+    """Made once: with each comes a TLS context, which reads all certificates that are trusted."""
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _read(answer: bytes) -> TokenizedPrompt | None:
