@@ -20,7 +20,7 @@ from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.control import control_answer
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.keys import Fields, recorded_headers
-from turnstile.addon.capture.known_routing import note_no_reply, note_reply, resent_by
+from turnstile.addon.capture.known_routing import note_no_reply, note_reply, resent_by, settled
 from turnstile.addon.capture.live_choice import may_stream_live
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.recording import record
@@ -34,6 +34,7 @@ from turnstile.addon.capture.shortcomings import (
     note_streamed_by_others,
     note_uncaptured,
 )
+from turnstile.addon.capture.told_prompts import told_prompt
 from turnstile.addon.capture.trajectory_limit import room_for_answer, without_room
 from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, in_order, spliced
 
@@ -159,13 +160,15 @@ async def _ask(session: Session, held: InFlight) -> None:
     if isinstance(images, Answer):
         await _refuse(session, held, images)
         return
-    room = await room_for_answer(session, held, body, facts)
+    held.resent = resent_by(session, held.route, body, facts)
+    prompt = await told_prompt(session, held, body, facts)
+    held.resent = settled(session, held.resent, prompt)
+    room = room_for_answer(session, held, body, facts, prompt)
     if isinstance(room, Answer):
         await _refuse(session, held, room)
         return
     held.images, held.other_fields = images, room.fields
     try:
-        held.resent = resent_by(session, held.route, body, facts)
         asking = _asking(session, held, body, facts, request.headers)
     except AskingError:
         if not images:

@@ -1,23 +1,29 @@
 """How much of a request's routing earlier exchanges have told, so that a backend is asked only for the rest.
 
 A harness resends the conversation. Where it begins with the messages and the answer of an exchange that was
-captured whole, its prompt begins with the tokens of that exchange, and their rows are known: if the answer
-comes back as the tokens that were sampled. Often it does not: templates drop thinking and write tool calls
-anew. So all tokens of an exchange count as known only once a reply has shown that answers come back as they
-were (its cached tokens cover one), and until one shows that they do not. Else what the backend had cached of
-the exchange counts, for it should have that again: that asks for the rows of about two turns.
+captured whole, its prompt begins with tokens of that exchange, whose rows are known. With how many, the ids
+tell: the backend gives those of the new prompt before it is sent, and those of exchanges are remembered.
+
+Where it does not give them, answers have to come back as the tokens that were sampled. Often they do not:
+templates drop thinking and write tool calls anew. So all tokens of an exchange count as known only once a
+reply has shown that answers come back as they were (its cached tokens cover one), and until one shows that
+they do not. Else what the backend had cached of the exchange counts, for it should have that again: that asks
+for the rows of about two turns.
+
+The ids that a reply brings show whether too little was asked for. Such an exchange is not remembered, and
+neither is believed again what it rested on.
 
 The rows of a prompt that the backend computes anew are not the known ones. A reply with fewer cached tokens
 than rows that were left out has lost those between; what was remembered is then cut to what was cached.
 
-What is remembered is digests and numbers, of the latest exchanges; new weights end all of it.
+What is remembered is digests, numbers and ids, of the latest exchanges; new weights end all of it.
 """
 
 import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnstile.addon.backends.errors import AskingError, UndecodableReply
 from turnstile.addon.backends.exact_json import loads
@@ -25,6 +31,13 @@ from turnstile.addon.backends.json_edit import JsonObject, parse_object
 from turnstile.addon.backends.reading import ChoiceReading, read_chat
 from turnstile.addon.backends.wording import Conversation, Wording, reply_digest
 from turnstile.addon.capture.routes import Route
+from turnstile.addon.capture.token_texts import (
+    TEXT_BYTES,
+    TokenTexts,
+    prompt_text_of,
+    shared_ids,
+    whole_text_of,
+)
 
 OVERLAP_ROWS = 8  # that are asked for again, so that a compiler can see whether they are the same
 EXCHANGES = 1 << 15  # that are remembered, some 300 bytes each
@@ -49,7 +62,8 @@ class Resent:
     scope: bytes  # digest of all but the messages that an exchange must share with it
     request: bytes  # digest of all its messages
     known: tuple[bytes, ...]  # keys of the remembered exchanges that it begins with
-    start: int  # row of routed experts to begin at; 0: all are needed
+    start: int = 0  # row of routed experts to begin at; 0: all are needed
+    by_ids: bool = False  # `start` rests on the ids that the backend gave beforehand
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +78,13 @@ class _Exchange:
 class KnownPrefixes:
     """The tokens of the latest exchanges whose routing is in the log."""
 
-    def __init__(self, exchanges: int = EXCHANGES) -> None:
+    def __init__(self, exchanges: int = EXCHANGES, text_bytes: int = TEXT_BYTES) -> None:
         self._exchanges: OrderedDict[bytes, _Exchange] = OrderedDict()  # the latest used last
+        self._texts = TokenTexts(text_bytes)  # of the same keys
         self._limit = exchanges
         self._weights: str | None = None
         self._one_came_back = self._one_did_not = False  # an answer, as the tokens that were sampled
+        self.believes_told = True  # the ids that the backend gives beforehand
 
     def look_up(self, route: Route, body: bytes) -> Resent | None:
         """What the request in `body` repeats; None when it is no chat request."""
@@ -84,10 +100,20 @@ class KnownPrefixes:
         known = tuple(key for key in keys if key in self._exchanges)
         for key in known[-1:]:
             self._exchanges.move_to_end(key)
-        longest = self._longest(known)
+        return self.settled(Resent(scope, conversation.digest, known))
+
+    def settled(self, resent: Resent, prompt: bytes = b"") -> Resent:
+        """The same with the row to begin at, by all that is known now.
+
+        `prompt` is the text of the request's ids, see token_texts; empty where they are not known.
+        """
+        shared = self._shared(resent.known, prompt) if prompt and self.believes_told else None
+        if shared is not None:
+            return replace(resent, start=_first_unknown(shared), by_ids=True)
+        longest = self._longest(resent.known)
         comes_back = self._one_came_back and not self._one_did_not
         start = _first_unknown(longest.tokens if comes_back else longest.cached)
-        return Resent(scope, conversation.digest, known, start)
+        return replace(resent, start=start, by_ids=False)
 
     def learn(self, resent: Resent, reply: bytes, *, start: int, is_recorded: bool) -> None:
         """What a completion shows whose routing was asked for from row `start` on."""
@@ -105,15 +131,18 @@ class KnownPrefixes:
             self._judge(longest, _cached_tokens(readings[0]))
         for reading in readings:
             cached = _cached_tokens(reading)
-            if cached < start:
+            if self._asked_too_little(resent, reading, start):
+                self._doubt(resent)
+            elif cached < start:
                 self._cut(resent.known, cached)
             elif is_recorded and is_valid and (tokens := _tokens_with_rows(reading)):
                 answer = Wording(resent.request, reply_digest(reading.message or {}))
-                self._remember(_key(resent.scope, answer), _Exchange(tokens, cached))
+                text = whole_text_of(reading, tokens)
+                self._remember(_key(resent.scope, answer), _Exchange(tokens, cached), text)
 
     def refused(self, resent: Resent) -> None:
         """The prompt was shorter than what should have been its prefix."""
-        self._one_did_not = True
+        self._doubt(resent)
         self.lose(resent)
 
     def lose(self, resent: Resent) -> None:
@@ -129,10 +158,38 @@ class KnownPrefixes:
     def clear(self) -> None:
         """All rows are to be asked for again."""
         self._exchanges.clear()
+        self._texts.clear()
 
     def _longest(self, known: Iterable[bytes]) -> _Exchange:
         found = (self._exchanges[key] for key in known if key in self._exchanges)
         return max(found, key=lambda exchange: exchange.tokens, default=_Exchange())
+
+    def _shared(self, known: Iterable[bytes], prompt: bytes) -> int | None:
+        """How many tokens of the prompt have rows that are known; None where no exchange's ids are."""
+        most: int | None = None
+        by_length = sorted(
+            ((self._exchanges[key].tokens, key) for key in known if key in self._exchanges), reverse=True
+        )
+        for tokens, key in by_length:
+            if most is not None and tokens <= most:
+                break
+            if text := self._texts.get(key):
+                most = max(most or 0, min(tokens, shared_ids(text, prompt)))
+        return most
+
+    def _asked_too_little(self, resent: Resent, reading: ChoiceReading, start: int) -> bool:
+        """Whether rows were left out that nobody has told, as the ids of the reply show."""
+        prompt = prompt_text_of(reading) if start else b""
+        texts = [text for key in reversed(resent.known) if (text := self._texts.get(key))]
+        if not prompt or not texts:
+            return False
+        return not any(_first_unknown(shared_ids(text, prompt)) >= start for text in texts)
+
+    def _doubt(self, resent: Resent) -> None:
+        """What told that the prompt begins with the tokens of an exchange was wrong."""
+        self._one_did_not = True
+        if resent.by_ids:
+            self.believes_told = False
 
     def _judge(self, earlier: _Exchange, cached: int) -> None:
         """Whether the answer of the earlier exchange came back as it was, by what a later one had cached."""
@@ -141,11 +198,13 @@ class KnownPrefixes:
         elif cached >= earlier.cached:  # with less the backend has forgotten, which says nothing
             self._one_did_not = True
 
-    def _remember(self, key: bytes, exchange: _Exchange) -> None:
+    def _remember(self, key: bytes, exchange: _Exchange, text: bytes) -> None:
         self._exchanges[key] = exchange
         self._exchanges.move_to_end(key)
+        self._texts.put(key, text)
         if len(self._exchanges) > self._limit:
-            self._exchanges.popitem(last=False)
+            forgotten, _ = self._exchanges.popitem(last=False)
+            self._texts.forget(forgotten)
 
     def _cut(self, known: Iterable[bytes], tokens: int) -> None:
         for key in known:

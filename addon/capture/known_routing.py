@@ -6,12 +6,14 @@ A failure of ours costs no more than rows that are asked for again.
 from mitmproxy.http import Response
 
 from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.tokenizing import TokenizedPrompt
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.known_prefixes import Resent
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.capture.routing import asks_for_delta
 from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import note_own_error
+from turnstile.addon.capture.token_texts import prompt_text
 
 
 def resent_by(session: Session, route: Route, body: bytes, facts: BackendFacts | None) -> Resent | None:
@@ -22,6 +24,17 @@ def resent_by(session: Session, route: Route, body: bytes, facts: BackendFacts |
         return session.prefixes.look_up(route, body)
     except Exception as error:
         note_own_error(session, "looking a prefix up", error)
+        return None
+
+
+def settled(session: Session, resent: Resent | None, prompt: TokenizedPrompt | None) -> Resent | None:
+    """The same with the row to begin at, by what is known now: the prompt may have been told meanwhile."""
+    if resent is None:
+        return None
+    try:
+        return session.prefixes.settled(resent, prompt_text(prompt.ids) if prompt is not None else b"")
+    except Exception as error:
+        note_own_error(session, "comparing a prefix", error)
         return None
 
 

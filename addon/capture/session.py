@@ -40,6 +40,7 @@ class Session:
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
     onlookers: Onlookers = field(default_factory=Onlookers)
     cannot_tokenize: bool = False  # the backend has no /tokenize
+    slow_to_tokenize_until: float = 0.0  # by the monotonic clock; until then only who must know asks it
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
 
 

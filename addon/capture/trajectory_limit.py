@@ -13,22 +13,15 @@ What is promised, for chat completions of a group that has a limit:
 The proxy keeps limits in memory: after a restart a group has to be made again, and until then has none.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mitmproxy.http import Response
 
-from turnstile.addon.backends.errors import AskingError, BackendUnreachable
+from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.facts import BackendFacts
-from turnstile.addon.backends.limiting import (
-    LARGEST_BODY,
-    can_tokenize,
-    context_length,
-    count_prompt,
-    given_ids,
-    lowered,
-)
+from turnstile.addon.backends.limiting import context_length, lowered
+from turnstile.addon.backends.tokenizing import TokenizedPrompt
 from turnstile.addon.backends.usage import TokenCounts, token_counts
 from turnstile.addon.capture.answers import Answer, invalid_request
 from turnstile.addon.capture.groups import GroupState
@@ -44,21 +37,27 @@ class Room:
     fields: Mapping[str, int] = field(default_factory=dict)  # to set in the request
 
 
-async def room_for_answer(
-    session: Session, held: InFlight, body: bytes, facts: BackendFacts | None
+def room_for_answer(
+    session: Session,
+    held: InFlight,
+    body: bytes,
+    facts: BackendFacts | None,
+    counted: TokenizedPrompt | None,
 ) -> Room | Answer:
-    """What the request may sample, as its group wants; the refusal where nothing is left."""
+    """What the request may sample, as its group wants; the refusal where nothing is left.
+
+    `counted` is the prompt as the backend counts it, None where it does not.
+    """
     group = session.groups.used(held.route.group_id)
     limit = group.max_trajectory_tokens
     if limit is None:
         return Room()
-    counted = await _counted(session, held, body, facts)
     if counted is None:
         found = openings(body)
         held.opening = found[-1] if found else None
         prompt = group.lengths.at_least(held.route.rollout_id, found)
     else:
-        prompt = counted
+        prompt = counted.count
     if prompt >= limit:
         return _no_room(group, limit, prompt)
     context = context_length(facts)
@@ -84,21 +83,6 @@ def note_length(group: GroupState, held: InFlight, counts: TokenCounts | None) -
         one_choice = held.asking is not None and held.asking.harness.n == 1
         known = counts if one_choice else TokenCounts(counts.prompt, 0)
         group.lengths.note(held.route.rollout_id, held.opening, known)
-
-
-async def _counted(session: Session, held: InFlight, body: bytes, facts: BackendFacts | None) -> int | None:
-    """The prompt's tokens as the backend counts them; None where it does not."""
-    given = given_ids(body)
-    if given is not None or session.cannot_tokenize or not can_tokenize(facts):
-        return given
-    if len(body) > LARGEST_BODY:
-        return None
-    authorization = held.flow.request.headers.get("authorization")
-    try:
-        return await asyncio.to_thread(count_prompt, session.settings.backend_url, body, authorization)
-    except BackendUnreachable:
-        session.cannot_tokenize = True
-        return None
 
 
 def _no_room(group: GroupState, limit: int, prompt: int) -> Answer:

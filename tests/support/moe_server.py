@@ -17,12 +17,17 @@ class MoeServer:
     """A token is a word, a row of routing the number of its token, on one layer."""
 
     drops_answers: bool = False  # the template leaves out what was answered before
+    respells_from: int | None = None  # word of an answer from which on it comes back as fewer tokens
+    tokenizes: bool = False  # it has /tokenize
     weight_version: str = "step-1"
     num_retractions: int = 0
     cache: list[list[str]] = field(default_factory=list)
+    vocabulary: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, received: Received) -> Reply:
         """For a Backend's script."""
+        if received.path == "/tokenize":
+            return self.tokenized(received.json)
         status, body = self.answer(received.json)
         return Reply(body, status=status, headers=JSON)
 
@@ -35,14 +40,28 @@ class MoeServer:
         choices = [self._choice(request, prompt, index, start) for index in range(request.get("n") or 1)]
         return 200, compact(completion(*choices))
 
+    def tokenized(self, request: dict[str, Any]) -> Reply:
+        """What /tokenize answers."""
+        if not self.tokenizes:
+            return Reply(b'{"detail":"Not Found"}', status=404)
+        ids = self.ids(self.prompt(request["messages"]))
+        return Reply(compact({"tokens": ids, "count": len(ids), "max_model_len": 4096}))
+
+    def ids(self, words: list[str]) -> list[int]:
+        return [self.vocabulary.setdefault(word, 100 + len(self.vocabulary)) for word in words]
+
     def prompt(self, messages: list[dict[str, Any]]) -> list[str]:
-        said = [
-            [message["role"], *message["content"].split(), "<end>"]
-            if message["role"] != "assistant" or not self.drops_answers
-            else ["assistant", "<end>"]
-            for message in messages
-        ]
+        said = [[message["role"], *self._spelled(message), "<end>"] for message in messages]
         return [word for words in said for word in words] + ["assistant"]
+
+    def _spelled(self, message: dict[str, Any]) -> list[str]:
+        words = str(message["content"]).split()
+        if message["role"] != "assistant" or (self.respells_from is None and not self.drops_answers):
+            return words
+        same, other = words[: self.respells_from], words[self.respells_from :]
+        return (
+            [] if self.drops_answers else [*same, *map("".join, zip(other[::2], other[1::2], strict=False))]
+        )
 
     def flush(self) -> None:
         self.cache.clear()
@@ -63,8 +82,8 @@ class MoeServer:
             meta_info["routed_experts"] = rows(start, len(prompt) + len(sampled) - 1)
         return choice(
             index,
-            prompt_ids=tuple(range(len(prompt))),
-            sampled=tuple((-0.5, at, word) for at, word in enumerate(sampled)),
+            prompt_ids=tuple(self.ids(prompt)),
+            sampled=tuple((-0.5, *pair) for pair in zip(self.ids(sampled), sampled, strict=True)),
             message={"content": ANSWER},
             meta_info=meta_info,
         )

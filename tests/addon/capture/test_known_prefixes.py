@@ -5,8 +5,9 @@ import pytest
 
 from tests.support.chat import compact
 from tests.support.moe_server import ANSWER, MoeServer, row_numbers
-from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS, KnownPrefixes
+from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS, KnownPrefixes, Resent
 from turnstile.addon.capture.routes import Route
+from turnstile.addon.capture.token_texts import prompt_text
 
 QUESTION = {"role": "user", "content": "what is two and two , and how do you know it ?"}
 ANSWERED = [QUESTION, {"role": "assistant", "content": ANSWER}]
@@ -284,3 +285,73 @@ def test_the_exchanges_longest_unused_are_forgotten() -> None:
     for number in range(2, 4):
         harness.get([{"role": "user", "content": f"question {number}"}], 0)
     assert harness.start_for(two_turns()) == 0
+
+
+class ToldHarness(Harness):
+    """Its server tells a prompt beforehand."""
+
+    def start_for(self, messages: list[dict[str, Any]], route: Route = ROUTE, **fields: Any) -> int:
+        return self.settled(messages, self.server.ids(self.server.prompt(messages))).start
+
+    def settled(self, messages: list[dict[str, Any]], ids: list[int]) -> Resent:
+        resent = self.known.look_up(ROUTE, self.body(messages))
+        assert resent is not None
+        return self.known.settled(resent, prompt_text(compact(ids)))
+
+
+def test_the_ids_of_a_prompt_tell_at_once_what_it_shares() -> None:
+    harness = ToldHarness()
+    assert harness.ask(ANSWERED[:1]) == 0
+    for messages in (two_turns(), three_turns()):
+        known = harness.tokens()
+        assert harness.ask(messages) == known - 1 - OVERLAP_ROWS
+
+
+@pytest.mark.parametrize("server", [MoeServer(respells_from=12), MoeServer(drops_answers=True)])
+def test_what_comes_back_as_other_tokens_is_asked_for_again(server: MoeServer) -> None:
+    harness = ToldHarness(server)
+    harness.ask(ANSWERED[:1])
+    for messages in (two_turns(), three_turns()):
+        computed, prompt = harness.server.cache[-1], harness.server.prompt(messages)
+        shared = next(at for at, (a, b) in enumerate(zip(computed, prompt, strict=False)) if a != b)
+        assert harness.ask(messages) == shared - 1 - OVERLAP_ROWS > 0
+        assert harness.meta_info["cached_tokens"] >= shared
+
+
+def test_rows_that_did_not_come_are_asked_for_whatever_is_shared() -> None:
+    harness = ToldHarness()
+    harness.ask(ANSWERED[:1])
+    harness.server.flush()
+    assert harness.ask(two_turns()) > 0
+    assert harness.start_for(three_turns()) == 0
+
+
+def test_ids_that_were_not_those_of_the_prompt_are_not_believed_again() -> None:
+    harness = ToldHarness(MoeServer(respells_from=3))
+    harness.ask(ANSWERED[:1])
+    sampled = harness.server.ids([*ANSWER.split(), "<end>"])
+    wrong = harness.server.ids(harness.server.prompt(ANSWERED[:1])) + sampled
+    resent = harness.settled(two_turns(), wrong)
+    assert resent.start == harness.tokens() - 1 - OVERLAP_ROWS
+    asked = {"messages": two_turns(), "return_routed_experts": True, "routed_experts_start_len": resent.start}
+    _, reply = harness.server.answer(asked)
+    harness.server.cache.append(harness.server.prompt(two_turns()))
+    harness.known.learn(resent, reply, start=resent.start, is_recorded=True)
+    assert not harness.known.believes_told
+    assert harness.start_for(three_turns()) == 0  # of the second turn, nothing is known
+
+
+def test_a_start_that_is_refused_ends_the_belief_in_ids() -> None:
+    harness = ToldHarness()
+    harness.ask(ANSWERED[:1])
+    harness.known.refused(
+        harness.settled(two_turns(), harness.server.ids(harness.server.prompt(two_turns())))
+    )
+    assert not harness.known.believes_told
+
+
+def test_where_the_ids_of_an_exchange_are_forgotten_those_of_a_prompt_tell_nothing() -> None:
+    harness = ToldHarness(text_bytes=0)
+    harness.ask(ANSWERED[:1])
+    assert harness.ask(two_turns()) == 0
+    assert harness.ask(three_turns()) == harness.start_for(three_turns()) > 0

@@ -1,0 +1,93 @@
+"""Asks the backend how it tokenises the messages of a chat request, template and tools included.
+
+Both servers tell at POST /tokenize: SGLang from 0.5.12 on. Of images they give the placeholders there, not
+what these grow to. The ids stay text: nobody needs them as numbers here.
+"""
+
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from functools import cache
+
+from turnstile.addon.backends.errors import AskingError, BackendUnreachable
+from turnstile.addon.backends.facts import BackendFacts, at_least
+from turnstile.addon.backends.json_edit import parse_object
+
+TOKENIZES_CHATS_SINCE = (0, 5, 12)
+LARGEST_BODY = 4 << 20  # bytes; more is images, which the count does not tell of
+TIMEOUT_S = 10.0
+_ANSWER_LIMIT_BYTES = 64 << 20
+_TOKENS = re.compile(rb'"tokens"\s*:\s*\[')
+_NONE_SUCH = (404, 405, 501)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedPrompt:
+    """The prompt that the backend makes of a request."""
+
+    count: int  # of its tokens
+    ids: bytes = b""  # a JSON array; empty where only the count is known
+
+
+def can_tokenize(facts: BackendFacts | None) -> bool:
+    """Whether the backend is known to tokenise a chat request."""
+    if facts is None:
+        return False
+    return facts.kind == "vllm" or (facts.kind == "sglang" and at_least(facts, *TOKENIZES_CHATS_SINCE))
+
+
+def tokenized(
+    url: str, body: bytes, authorization: str | None, timeout_s: float = TIMEOUT_S
+) -> TokenizedPrompt | None:
+    """What the backend makes of the chat request in `body`; blocks for one request.
+
+    None where it does not say: it would refuse the request, too. Raises BackendUnreachable when there is no
+    such service, TimeoutError when it sends nothing for `timeout_s`.
+    """
+    headers = {"Content-Type": "application/json"} | (
+        {"Authorization": authorization} if authorization else {}
+    )
+    request = urllib.request.Request(f"{url}/tokenize", body, headers)
+    try:
+        with _opener().open(request, timeout=timeout_s) as answer:
+            return _read(answer.read(_ANSWER_LIMIT_BYTES))
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in _NONE_SUCH:
+            raise BackendUnreachable(f"{url}/tokenize answers {error.code}") from None
+        return None
+    except TimeoutError:
+        raise
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+        if isinstance(getattr(error, "reason", None), TimeoutError):  # as urllib wraps it
+            raise TimeoutError from error
+        return None
+
+
+def given_ids(body: bytes) -> int | None:
+    """The length of a prompt that is given in tokens (`input_ids`); None for one in messages."""
+    try:
+        ids = parse_object(body).value("input_ids")
+    except AskingError:
+        return None
+    return len(ids) if isinstance(ids, list) else None
+
+
+@cache
+def _opener() -> urllib.request.OpenerDirector:
+    """Made once: with each comes a TLS context, which reads all certificates that are trusted."""
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _read(answer: bytes) -> TokenizedPrompt | None:
+    """The array of ids is cut out: parsing it would cost more than all the rest."""
+    ids = b""
+    if found := _TOKENS.search(answer):
+        start, end = found.end() - 1, answer.find(b"]", found.end()) + 1
+        ids, answer = answer[start:end], answer[:start] + b"0" + answer[end:]
+    told = json.loads(answer)
+    count = told.get("count") if isinstance(told, dict) else None
+    return TokenizedPrompt(count, ids) if type(count) is int and count >= 0 else None

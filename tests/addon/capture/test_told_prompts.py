@@ -1,0 +1,155 @@
+"""Prompts that a stand-in tells beforehand, through the real mitmdump."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.support.backend import Backend, Received, Reply, running_backend
+from tests.support.mitmdump import Proxy, running_mitmdump
+from tests.support.moe_server import MoeServer, row_numbers
+from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS
+
+MOE = {"enable_return_routed_experts": True}
+QUESTION: Any = {"role": "user", "content": "what is two and two , and how do you know it ?"}
+MORE: Any = {"role": "user", "content": "and why is it not five ?"}
+
+
+@pytest.fixture
+def server() -> MoeServer:
+    return MoeServer(tokenizes=True, respells_from=12)
+
+
+@pytest.fixture
+def moe_backend(server: MoeServer) -> Iterator[Backend]:
+    with running_backend(server_info=MOE) as backend:
+        backend.script = server
+        yield backend
+
+
+@pytest.fixture
+def delta(moe_backend: Backend, log_directory: Path) -> Iterator[Proxy]:
+    with running_mitmdump(moe_backend.url, log_directory, moe="delta") as proxy:
+        yield proxy
+
+
+def turns(proxy: Proxy, count: int, **fields: Any) -> list[Any]:
+    """Asks so many times; gives what a further turn would send."""
+    messages = [QUESTION]
+    with openai.OpenAI(base_url=f"{proxy.url}/group/g/rollout/r/v1", api_key="key", max_retries=0) as client:
+        for _ in range(count):
+            reply = client.chat.completions.create(model="m", messages=messages, extra_body=fields)
+            messages += [{"role": "assistant", "content": reply.choices[0].message.content}, MORE]
+    return messages
+
+
+def starts(backend: Backend) -> list[int]:
+    asked = (received.json for received in backend.received if received.path != "/tokenize")
+    return [each.get("routed_experts_start_len", 0) for each in asked]
+
+
+def asked_to_tell(backend: Backend) -> int:
+    return sum(received.path == "/tokenize" for received in backend.received)
+
+
+def assert_rows_known(proxy: Proxy) -> None:
+    """Every row of an exchange is its own, or that of an earlier one whose tokens go as far."""
+    earlier: list[list[int]] = []
+    for exchange in proxy.exchanges("g"):
+        (choice,) = json.loads(exchange.reply)["choices"]
+        info = choice["meta_info"]
+        ids = [*choice["prompt_token_ids"], *(row[1] for row in info["output_token_logprobs"])]
+        start = len(ids) - 1 - len(row_numbers(info["routed_experts"]))
+        assert start == 0 or any(ids[:start] == other[:start] for other in earlier)
+        earlier.append(ids)
+
+
+def telling(server: MoeServer, reply: Callable[[Received], Reply]) -> Callable[[Received], Reply]:
+    return lambda received: reply(received) if received.path == "/tokenize" else server(received)
+
+
+def test_answers_that_come_back_as_other_tokens_lose_no_row(delta: Proxy, moe_backend: Backend) -> None:
+    turns(delta, 4)
+    assert_rows_known(delta)
+    found = starts(moe_backend)
+    assert found == sorted({*found})  # more is left out with every turn, from the second on
+    assert asked_to_tell(moe_backend) == 3  # nothing is known of the first
+
+
+def test_answers_that_a_template_drops_lose_no_row(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    server.drops_answers = True
+    turns(delta, 4)
+    assert_rows_known(delta)
+    assert 0 not in starts(moe_backend)[1:]
+
+
+def test_a_backend_that_cannot_tell_is_asked_once(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    server.tokenizes, server.respells_from = False, None
+    turns(delta, 4)
+    assert asked_to_tell(moe_backend) == 1
+    assert_rows_known(delta)
+    assert [start > 0 for start in starts(moe_backend)] == [False, False, True, True]
+
+
+def test_a_backend_that_hangs_is_left_alone(delta: Proxy, moe_backend: Backend, server: MoeServer) -> None:
+    server.respells_from = None
+    moe_backend.script = telling(
+        server, lambda received: Reply(b"" if received.wait_until_closed() else b"{}")
+    )
+    turns(delta, 3)
+    assert asked_to_tell(moe_backend) == 1
+    assert [start > 0 for start in starts(moe_backend)] == [False, False, True]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"nonsense",
+        b'{"tokens": [1, 2',
+        b'{"tokens": ["1"], "count": 1}',
+        b'{"tokens": null, "count": 9}',
+    ],
+)
+def test_a_backend_that_answers_nonsense_tells_nothing(
+    delta: Proxy, moe_backend: Backend, server: MoeServer, answer: bytes, status: int
+) -> None:
+    server.respells_from = None
+    moe_backend.script = telling(server, lambda _: Reply(answer, status=status))
+    turns(delta, 3)
+    assert_rows_known(delta)
+    assert [start > 0 for start in starts(moe_backend)] == [False, False, True]
+
+
+def test_ids_of_another_prompt_only_ask_for_more_rows(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    moe_backend.script = telling(server, lambda _: Reply(b'{"tokens": [1, 2, 3], "count": 3}'))
+    turns(delta, 3)
+    assert starts(moe_backend) == [0, 0, 0]
+
+
+def test_a_prompt_in_tokens_is_not_tokenised(delta: Proxy, moe_backend: Backend) -> None:
+    turns(delta, 3, input_ids=[1, 2, 3])
+    assert asked_to_tell(moe_backend) == 0
+
+
+def test_a_limit_and_the_rows_are_told_by_one_request(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    group = json.dumps({"group_id": "g", "max_trajectory_tokens": 1000}).encode()
+    assert delta.ask("POST", "/turnstile/groups", group).status == 200
+    messages = turns(delta, 3)
+    assert asked_to_tell(moe_backend) == 3
+    last = moe_backend.received[-1].json
+    assert last["max_completion_tokens"] == 1000 - len(server.prompt(messages[:-2]))
+    exchange = json.loads(delta.exchanges("g")[-2].reply)["choices"][0]
+    assert last["routed_experts_start_len"] < len(exchange["prompt_token_ids"]) + 12 - OVERLAP_ROWS
