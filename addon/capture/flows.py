@@ -162,7 +162,7 @@ async def _ask(session: Session, held: InFlight) -> None:
         return
     held.resent = resent_by(session, held.route, body, facts)
     prompt = await told_prompt(session, held, body, facts)
-    held.resent = settled(session, held.resent, prompt)
+    held.resent = settled(session, held.resent, prompt, facts)
     room = room_for_answer(session, held, body, facts, prompt)
     if isinstance(room, Answer):
         await _refuse(session, held, room)

@@ -4,11 +4,10 @@ A harness resends the conversation. Where it begins with the messages and the an
 captured whole, its prompt begins with tokens of that exchange, whose rows are known. With how many, the ids
 tell: the backend gives those of the new prompt before it is sent, and those of exchanges are remembered.
 
-Where it does not give them, answers have to come back as the tokens that were sampled. Often they do not:
-templates drop thinking and write tool calls anew. So all tokens of an exchange count as known only once a
-reply has shown that answers come back as they were (its cached tokens cover one), and until one shows that
-they do not. Else what the backend had cached of the exchange counts, for it should have that again: that asks
-for the rows of about two turns.
+Where it does not give them, what the backend had cached of the exchange counts, for it should have that
+again: that asks for the rows of about two turns. Where it never gives them, all tokens of an exchange count
+once a reply has shown that answers come back as the tokens that were sampled (its cached tokens cover one),
+and until one shows that they do not: templates drop thinking, and free text is spelled otherwise.
 
 The ids that a reply brings show whether too little was asked for. Such an exchange is not remembered, and
 neither is believed again what it rested on.
@@ -102,16 +101,17 @@ class KnownPrefixes:
             self._exchanges.move_to_end(key)
         return self.settled(Resent(scope, conversation.digest, known))
 
-    def settled(self, resent: Resent, prompt: bytes = b"") -> Resent:
+    def settled(self, resent: Resent, prompt: bytes = b"", *, trusts: bool = True) -> Resent:
         """The same with the row to begin at, by all that is known now.
 
-        `prompt` is the text of the request's ids, see token_texts; empty where they are not known.
+        `prompt` is the text of the request's ids, see token_texts; empty where they are not known. Then
+        answers may count as coming back as they were if it `trusts` in that.
         """
         shared = self._shared(resent.known, prompt) if prompt and self.believes_told else None
         if shared is not None:
             return replace(resent, start=_first_unknown(shared), by_ids=True)
         longest = self._longest(resent.known)
-        comes_back = self._one_came_back and not self._one_did_not
+        comes_back = trusts and self._one_came_back and not self._one_did_not
         start = _first_unknown(longest.tokens if comes_back else longest.cached)
         return replace(resent, start=start, by_ids=False)
 

@@ -23,7 +23,7 @@ from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.session import Session
 
 SOON_S = 2.0
-PAUSE_S = 60.0
+PAUSE_S = 10.0
 
 
 async def told_prompt(

@@ -98,14 +98,18 @@ def test_a_backend_that_cannot_tell_is_asked_once(
     assert [start > 0 for start in starts(moe_backend)] == [False, False, True, True]
 
 
-def test_a_backend_that_hangs_is_left_alone(delta: Proxy, moe_backend: Backend, server: MoeServer) -> None:
-    server.respells_from = None
-    moe_backend.script = telling(
-        server, lambda received: Reply(b"" if received.wait_until_closed() else b"{}")
-    )
-    turns(delta, 3)
+def test_a_backend_that_hangs_is_left_alone_and_no_row_lost(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    def hang(received: Received) -> Reply:
+        received.wait_until_closed()
+        return Reply(b"{}")
+
+    moe_backend.script = telling(server, hang)
+    turns(delta, 4)
     assert asked_to_tell(moe_backend) == 1
-    assert [start > 0 for start in starts(moe_backend)] == [False, False, True]
+    assert_rows_known(delta)
+    assert [start > 0 for start in starts(moe_backend)] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("status", [200, 500])
