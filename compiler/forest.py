@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from turnstile.compiler.open_sequence import OpenSequence, Refusal, Tokens, cached_rows
+from turnstile.compiler.routing.changes import Mask, RowChanges
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
 
@@ -27,6 +28,7 @@ class TrajectoryForest:
     def __init__(self) -> None:
         self.sequences: list[OpenSequence] = []  # in the order in which they were started
         self._root = _Node(np.empty(0, np.int32), 0)
+        self._turns = 0  # so far
 
     def add(self, turn: Turn, rows: RoutedRows | None = None) -> OpenSequence | None:
         """Extends the sequence that the turn continues, or starts one; gives the one that it started.
@@ -46,7 +48,9 @@ class TrajectoryForest:
             if parent is not None:
                 sequence.leave(parent, shared, turn, refusal)
                 _take_over(path, sequence, turn, rows)
-        sequence.add(turn, tokens_T, rows)
+        sequence.add(turn, tokens_T, rows, _changed(path, sequence, len(sequence.tokens_T)))
+        self._turns = sequence.latest = self._turns + 1
+        _note_changes(path, at, sequence, cached_rows(turn))
         _insert(path, at, sequence)
         return started
 
@@ -54,7 +58,7 @@ class TrajectoryForest:
 class _Node:
     """An edge of the tree: the tokens from `start` on that lead to its end, and what hangs below."""
 
-    __slots__ = ("children", "ended", "label", "latest", "latest_of", "start")
+    __slots__ = ("changes", "children", "ended", "label", "latest", "latest_of", "start")
 
     def __init__(self, label: Tokens, start: int) -> None:
         self.label = label
@@ -63,6 +67,7 @@ class _Node:
         self.ended: list[OpenSequence] = []  # open sequences that end where the label ends, latest last
         self.latest: OpenSequence | None = None  # the last one that came through here
         self.latest_of: dict[str | None, OpenSequence] = {}  # and the last of each rollout
+        self.changes = RowChanges()  # of the label's tokens
 
     def note(self, sequence: OpenSequence) -> None:
         """The sequence comes through here."""
@@ -108,6 +113,7 @@ def _split(node: _Node, at: int) -> None:
     below = _Node(node.label[cut:].copy(), at)
     below.children, below.ended = node.children, node.ended
     below.latest, below.latest_of = node.latest, dict(node.latest_of)
+    below.changes = node.changes.cut(cut)
     # copies, because a view would keep the whole of an outdated sequence in memory
     node.label, node.children, node.ended = node.label[:cut].copy(), {int(below.label[0]): below}, []
 
@@ -144,16 +150,31 @@ def _continued(
 
 
 def _overtaken(path: list[_Node], sequence: OpenSequence, rows: RoutedRows | None) -> Refusal | None:
-    """Why rows before those that an answer tells may be others: a later turn was told others."""
-    start = rows.start if rows is not None else 0
+    """Why rows before those that an answer tells may be others: another turn changed them since."""
+    if rows is None or not rows.start:
+        return None
+    row = sequence.routing.first_known_of(_changed(path, sequence, rows.start))
+    if row is None:
+        return None
+    message = f"row {row} was computed again for another turn since; its experts are others then, or not told"
+    return Refusal(sequence, "routing_changed", message)
+
+
+def _changed(path: list[_Node], sequence: OpenSequence, count: int) -> Mask:
+    """Which of the first `count` rows other turns made other ones since the sequence's last turn."""
+    passed = (node for node in path if node.start < count)
+    return np.concatenate(
+        [node.changes.since(sequence.latest, min(node.end, count) - node.start) for node in passed]
+        or [np.empty(0, np.bool_)]
+    )
+
+
+def _note_changes(path: list[_Node], at: int, sequence: OpenSequence, at_hand: int) -> None:
+    """Notes where the sequence's last turn, which computed what was not at hand, found or left other rows."""
     for node in path:
-        if node.start < start and node.latest is not None and node.latest is not sequence:
-            end = min(node.end, start)
-            difference = sequence.routing.difference_from(node.latest.routing, node.start, end)
-            if difference is not None:
-                message = f"row {difference.row} was computed again for another turn, with other experts"
-                return Refusal(sequence, "routing_changed", message)
-    return None
+        if node.latest is not None and node.label.size:
+            unlike = sequence.routing.unlike(node.latest.routing, node.start, min(node.end, at), at_hand)
+            node.changes.note(unlike, sequence.latest)
 
 
 def _by_preference(ended: list[OpenSequence], rollout_id: str | None) -> Iterator[OpenSequence]:

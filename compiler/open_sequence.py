@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from turnstile.compiler.images.agreement import agreed_size, images_agree
 from turnstile.compiler.images.image import PromptImage
+from turnstile.compiler.routing.changes import Mask
 from turnstile.compiler.routing.joined import KnownRouting
 from turnstile.compiler.routing.rows import RoutedRows, RowDifference
 from turnstile.compiler.sequence import Cause
@@ -34,6 +35,7 @@ class OpenSequence:
     starts: list[int] = field(default_factory=list)  # starts[i]: number of tokens before turn i was added
     rollout_ids: set[str | None] = field(default_factory=set)  # of its turns; nearly always one
     routing: KnownRouting = field(default_factory=KnownRouting)
+    latest: int = 0  # number of its last turn among all turns of the group
     parent: "OpenSequence | None" = None
     """The earlier sequence that shares the longest beginning, of the same rollout if one shares any."""
     parent_turn: Turn | None = None  # the turn of the parent in which, or behind which, they part
@@ -42,11 +44,21 @@ class OpenSequence:
     other_images: Turn | None = None
     """The turn of its parent whose sampled tokens it would share, but for the images before them."""
 
-    def add(self, turn: Turn, tokens_T: Tokens, rows: RoutedRows | None = None) -> None:
-        """Takes in a turn that extends it; `tokens_T` are its prompt and sampled ids, `rows` its routing."""
+    def add(
+        self, turn: Turn, tokens_T: Tokens, rows: RoutedRows | None = None, changed: Mask | None = None
+    ) -> None:
+        """Takes in a turn that extends it; `tokens_T` are its prompt and sampled ids, `rows` its routing.
+
+        `changed` are those of the first rows that other turns made other ones since its last turn.
+        """
+        # All but the last token went through the model before; what is not at hand does so once more.
+        again = np.zeros(max(0, len(self.tokens_T) - 1), np.bool_)
+        again[cached_rows(turn) :] = True
+        if changed is not None:
+            again[: len(changed)] |= changed[: len(again)]
+        self.routing.compute_again(again, is_told=rows is not None)
         if rows is not None:
-            # All but the last token went through the model before; what is not at hand did so once more.
-            self.routing.add(rows, computed_again=(cached_rows(turn), len(self.tokens_T) - 1))
+            self.routing.add(rows)
         self.turns.append(turn)
         self.rollout_ids.add(turn.rollout_id)
         self.starts.append(len(self.tokens_T))

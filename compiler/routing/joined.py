@@ -1,12 +1,14 @@
 """What a sequence knows of its routing: the rows of all its turns, put together.
 
 A turn's answer has no row for the last token that it sampled; the next turn's prefill gives it. Of rows that
-are told twice the first telling is kept. Rows that nobody told stay unknown.
+are told twice the first telling is kept. Rows that nobody told stay unknown, and so do rows that were
+computed again before anybody told them: those of the first time are lost.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.routing.changes import Mask
 from turnstile.compiler.routing.rows import Experts, RoutedRows, RowDifference
 
 _FIRST_LOOK = 256  # rows; the next looks go twice as far each
@@ -17,7 +19,8 @@ class KnownRouting:
 
     def __init__(self) -> None:
         self._experts: Experts = np.empty((0, 0, 0), np.uint8)  # rows in use and spare ones
-        self._known: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self._known: Mask = np.empty(0, np.bool_)
+        self._lost: Mask = np.empty(0, np.bool_)  # unless they are known; not all rows have an entry
         self.has_shape = True  # see RoutedRows
         self._last_difference = 0  # row that was found to differ last: others are likely to differ there too
 
@@ -32,15 +35,26 @@ class KnownRouting:
         _, layers, top_k = self._experts.shape
         return int(layers * top_k)
 
-    def add(self, rows: RoutedRows, computed_again: tuple[int, int] = (0, 0)) -> None:
-        """Takes in the rows that are not known yet.
+    def compute_again(self, again: Mask, *, is_told: bool) -> None:
+        """The backend computed these rows of the first ones anew: what is unknown of them stays unknown.
 
-        Those in `computed_again`, [start, end), stay unknown: they are not the rows of the first time.
+        So does what is known, unless the new rows are told and found to be the same.
         """
+        if not again.any():
+            return
+        longer = np.zeros(max(len(self._lost), len(again)), np.bool_)
+        longer[: len(self._lost)] = self._lost
+        longer[: len(again)] |= again
+        self._lost = longer
+        if not is_told:
+            self._known[: len(again)] &= ~again[: len(self._known)]
+
+    def add(self, rows: RoutedRows) -> None:
+        """Takes in the rows that are not known yet, nor lost."""
         self._make_room(rows)
         new = ~self._known[rows.start : rows.end]
-        again_start, again_end = (max(0, index - rows.start) for index in computed_again)
-        new[again_start:again_end] = False
+        lost = self._lost[rows.start : rows.end]
+        new[: len(lost)] &= ~lost
         at = int(new.argmax()) if new.any() else len(new)  # what is known lies before it, nearly always
         place, fresh = slice(rows.start + at, rows.end), new[at:]
         self._experts[place][fresh] = rows.experts[at:][fresh]
@@ -69,18 +83,31 @@ class KnownRouting:
             start, size = stop, 2 * size
         return None
 
-    def difference_from(self, other: "KnownRouting", start: int, end: int) -> RowDifference | None:
-        """The first row in [start, end) that both know and of which they name other experts."""
-        end = min(end, len(self._known), len(other._known))
-        if start >= end or self._experts.shape[1:] != other._experts.shape[1:]:
-            return None
-        known = self._known[start:end] & other._known[start:end]
-        return self._differing(start, other._experts[start:end], known)
+    def unlike(self, other: "KnownRouting", start: int, end: int, at_hand: int) -> Mask:
+        """Which rows in [start, end) are others, or behind the first `at_hand` ones may be.
+
+        Others: both know the row and name other experts. They may be: one of both does not know it.
+        """
+        both = np.zeros(end - start, np.bool_)
+        stop = max(start, min(end, len(self._known), len(other._known)))
+        known = both[: stop - start] = self._known[start:stop] & other._known[start:stop]
+        found = ~both
+        found[: max(0, at_hand - start)] = False
+        if self._experts.shape[1:] != other._experts.shape[1:]:
+            return found | both
+        if other is not self:
+            found[_differing(self._experts[start:stop], other._experts[start:stop], known)] = True
+        return found
 
     def first_known(self, start: int, end: int) -> int | None:
         """The first known row from `start` on and before `end`."""
         known = np.flatnonzero(self._known[start:end])
         return start + int(known[0]) if len(known) else None
+
+    def first_known_of(self, rows: Mask) -> int | None:
+        """The first known row of these among the first ones."""
+        known = np.flatnonzero(self._known[: len(rows)] & rows[: len(self._known)])
+        return int(known[0]) if len(known) else None
 
     def first_unknown(self, count: int) -> int | None:
         """The first of the first `count` rows that is unknown."""
@@ -97,25 +124,15 @@ class KnownRouting:
 
     def _difference_within(self, rows: RoutedRows, start: int, stop: int) -> RowDifference | None:
         now = rows.experts[start - rows.start : stop - rows.start]
-        return self._differing(start, now, self._known[start:stop])
-
-    def _differing(self, start: int, now: Experts, known: NDArray[np.bool_]) -> RowDifference | None:
-        """The first of these rows from `start` on that names other experts, of those that are `known`."""
-        before = self._experts[start : start + len(now)]
-        if np.array_equal(before, now):
+        before = self._experts[start:stop]
+        rows_at = _differing(before, now, self._known[start:stop])
+        if not len(rows_at):
             return None
-        at = np.flatnonzero((before != now).any(axis=(1, 2)) & known)
-        one, other = np.sort(before[at], axis=2), np.sort(now[at], axis=2)
-        differs = np.argwhere((one != other).any(axis=2))
-        if not len(differs):
-            return None
-        row, layer = differs[0].tolist()
-        return RowDifference(
-            row=start + int(at[row]),
-            layer=layer if self.has_shape else None,
-            before=one[row, layer].tolist(),
-            now=other[row, layer].tolist(),
-        )
+        at = int(rows_at[0])
+        one, other = np.sort(before[at]), np.sort(now[at])
+        layer = int((one != other).any(axis=1).argmax())
+        told_layer = layer if self.has_shape else None
+        return RowDifference(start + at, told_layer, one[layer].tolist(), other[layer].tolist())
 
     def _make_room(self, rows: RoutedRows) -> None:
         if self.is_empty:
@@ -128,3 +145,12 @@ class KnownRouting:
             self._experts = grown
         if rows.end > len(self._known):
             self._known = np.concatenate((self._known, np.zeros(rows.end - len(self._known), np.bool_)))
+
+
+def _differing(before: Experts, now: Experts, known: Mask) -> NDArray[np.intp]:
+    """Which rows name other experts now, whatever their order, of those that are `known`."""
+    if np.array_equal(before, now):
+        return np.empty(0, np.intp)
+    at = np.flatnonzero((before != now).any(axis=(1, 2)) & known)
+    differs: Mask = (np.sort(before[at], axis=2) != np.sort(now[at], axis=2)).any(axis=(1, 2))
+    return at[differs]

@@ -279,8 +279,41 @@ def test_rows_that_another_turn_computed_again_since_are_not_those_at_hand() -> 
     assert (other.refusal.sequence, other.refusal.cause, other.refusal.message) == (
         first,
         "routing_changed",
-        "row 0 was computed again for another turn, with other experts",
+        "row 0 was computed again for another turn since; its experts are others then, or not told",
     )
+
+
+@pytest.mark.parametrize("told", [None, rows(3, 4, start=2), rows(4, start=3)])
+def test_rows_that_another_turn_computed_again_since_and_did_not_tell_may_be_others(
+    told: RoutedRows | None,
+) -> None:
+    third = build.turn(2, [1, 2, 3, 6], [7], rollout_id="a", cached_tokens=3), rows(2, 3, 6, start=1)
+    first, *_, other = routed(FIRST, flushed(told), third)
+    assert (routing(first)[0], routing(other)) == (1 if told else None, [None, 2, 3, 6])
+
+
+def test_rows_that_another_turn_computed_again_and_told_the_same_are_at_hand() -> None:
+    third = build.turn(2, [1, 2, 3, 6], [7], rollout_id="a", cached_tokens=3), rows(2, 3, 6, start=1)
+    again = build.turn(1, [1, 2, 8], [9], rollout_id="b", cached_tokens=0), rows(1, 2, 8)
+    first, _ = routed(FIRST, again, third)
+    assert (calls(first), routing(first)) == (["e0", "e2"], [1, 2, 3, 6])
+
+
+def test_changes_before_the_last_turn_of_a_sequence_were_before_its_time() -> None:
+    before = build.turn(0, [1, 2, 8], [9], rollout_id="b", cached_tokens=0), rows(7, 7, 8)
+    third = build.turn(2, [1, 2, 3, 6], [7], rollout_id="a", cached_tokens=3), rows(2, 3, 6, start=1)
+    _, own = routed(before, FIRST, third)
+    assert (calls(own), routing(own)) == (["e0", "e2"], [1, 2, 3, 6])
+
+
+def test_unknown_rows_are_not_filled_once_they_were_computed_again() -> None:
+    again = build.turn(1, [1, 2, 3, 4], [5], cached_tokens=0), rows(1, 2, 3, 4)
+    third = build.turn(2, [1, 2, 3, 4, 5, 6], [7], cached_tokens=5), rows(1, 2, 3, 4, 5, 6)
+    (sequence,) = routed((FIRST[0], None), again, third)
+    assert routing(sequence) == [None, None, 3, 4, 5, 6]
+    elsewhere = build.turn(1, [1, 2, 8], [9], cached_tokens=0), rows(1, 2, 8)
+    last = build.turn(3, [1, 2, 3, 4], [5], cached_tokens=3), rows(1, 2, 3, 4)
+    assert routing(routed((FIRST[0], None), elsewhere, last)[0]) == [None, None, 3, 4]
 
 
 def test_all_rows_that_a_turn_tells_are_compared_whatever_other_turns_were_told() -> None:
@@ -345,6 +378,7 @@ class PlainSequence:
     latest: int
     rollout: str | None
     rows: dict[int, int] = field(default_factory=dict)
+    lost: set[int] = field(default_factory=set)
 
     def refuses(self, told: dict[int, int], start: int, at_hand: int) -> bool:
         if not told or not self.rows:
@@ -359,6 +393,7 @@ class PlainForest:
     def __init__(self) -> None:
         self.sequences: list[PlainSequence] = []
         self.forest = TrajectoryForest()
+        self.changed: dict[tuple[int, ...], int] = {}  # tokens up to the one of a row -> last turn
 
     def follow(self, number: int, asked: Asked, told: RoutedRows | None, cached: int | None) -> None:
         prompt, sampled, rollout = asked
@@ -386,20 +421,31 @@ class PlainForest:
                 if not self.overtaken(parent, prompt + sampled, start):
                     found.rows = self.taken_over(parent, numbers, start, started.shared_tokens)
             self.sequences.append(found)
-        again = range(cached or 0, len(found.tokens) - 1)
-        found.rows = {at: row for at, row in numbers.items() if at not in again} | found.rows
+        changed = {at for at in range(len(found.tokens) - 1) if self.is_changed(found, prompt, at)}
+        again = changed | set(range(cached or 0, len(found.tokens) - 1))
+        found.lost |= again
+        kept = {at: row for at, row in found.rows.items() if told is not None or at not in again}
+        found.rows = {at: row for at, row in numbers.items() if at not in found.lost} | kept
+        self.note_changes(number, found, prompt + sampled, cached or 0)
         found.tokens, found.calls = prompt + sampled, [*found.calls, f"e{number}"]
         found.latest, found.rollout = number, rollout
 
     def overtaken(self, sequence: PlainSequence, tokens: list[int], start: int) -> bool:
-        """Whether the last turn that came through one of the first tokens was told another row for it."""
-        for at in range(start):
+        return any(at in sequence.rows and self.is_changed(sequence, tokens, at) for at in range(start))
+
+    def is_changed(self, sequence: PlainSequence, tokens: list[int], at: int) -> bool:
+        return self.changed.get(tuple(tokens[: at + 1]), -1) > sequence.latest
+
+    def note_changes(self, number: int, found: PlainSequence, tokens: list[int], at_hand: int) -> None:
+        """Compares each row with what the last turn before knows that has the token too."""
+        for at in range(len(tokens)):
             passed = [each for each in self.sequences if each.tokens[: at + 1] == tokens[: at + 1]]
-            latest = max(passed, key=lambda each: each.latest, default=sequence)
-            known = at in sequence.rows and at in latest.rows
-            if known and sequence.rows[at] != latest.rows[at]:
-                return True
-        return False
+            if passed:
+                latest = max(passed, key=lambda each: each.latest)
+                now, before = found.rows.get(at), latest.rows.get(at)
+                is_untold = now is None or before is None
+                if at >= at_hand if is_untold else now != before:
+                    self.changed[tuple(tokens[: at + 1])] = number
 
     def plain(self, sequence: OpenSequence) -> PlainSequence:
         return self.sequences[self.forest.sequences.index(sequence)]

@@ -65,6 +65,30 @@ def test_rows_that_nobody_told_are_taken_from_a_later_turn_unless_it_computed_th
         assert number is None or known.difference(rows(number, start=at)) is None
 
 
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        ({"cached_tokens": 4}, None),
+        ({"cached_tokens": 2}, 2),
+        ({"cached_tokens": 6, "num_retractions": 1}, 0),
+    ],
+)
+def test_known_rows_that_a_turn_without_routing_computed_again_are_lost(
+    fields: dict[str, Any], row: int | None
+) -> None:
+    last = turn(3, [*PROMPT, 7, 8], [9], cached_tokens=7), rows(1, 2, 3, 4, 5, 6, 7, 8)
+    sequence = opened((FIRST, rows(1, 2, 3, 4)), (turn(2, PROMPT, [7], **fields), None), last)
+    assert sequence.routing.first_unknown(8) == row
+
+
+def test_rows_that_other_turns_changed_since_are_lost_unless_they_are_told() -> None:
+    second, changed = turn(2, PROMPT, [7], cached_tokens=6), np.array([False, True])
+    for told, unknown in ((None, 1), (rows(1, 2, 3, 4, 5, 6), None)):
+        sequence, tokens_T = known(1, 2, 3, 4), np.array([*PROMPT, 7], np.int32)
+        sequence.add(second, tokens_T, told, changed)
+        assert sequence.routing.first_unknown(4) == unknown
+
+
 def test_the_turn_that_added_a_token_is_known() -> None:
     second = turn(2, PROMPT, [7])
     sequence = opened((FIRST, None), (second, None))

@@ -34,7 +34,14 @@ def selected(selection: Selection, sequence: OpenSequence) -> list[TrainingSeque
 
 TURNS = (
     turn(1, [1, 2], [3, 4], weight_spans=((0, "a"),)),
-    turn(2, [1, 2, 3, 4, 5], [6, 7, 8], logprobs=[-1, -2, -3], weight_spans=((0, "a"), (2, "b"))),
+    turn(
+        2,
+        [1, 2, 3, 4, 5],
+        [6, 7, 8],
+        logprobs=[-1, -2, -3],
+        weight_spans=((0, "a"), (2, "b")),
+        cached_tokens=4,
+    ),
 )
 
 

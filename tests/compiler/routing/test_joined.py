@@ -63,24 +63,44 @@ def test_several_gaps_are_filled_by_one_telling() -> None:
     assert beginning(known, 5) == experts(1, 2, 3, 4, 5).tolist()
 
 
+def numbers(known: KnownRouting, count: int) -> list[int | None]:
+    """The number of each row, None where it is unknown."""
+    at_all = range(count)
+    return [None if known.first_known(at, at + 1) is None else number(known, at) for at in at_all]
+
+
+def number(known: KnownRouting, at: int) -> int:
+    return next(n for n in range(100) if known.difference(rows(n, start=at)) is None)
+
+
 @pytest.mark.parametrize(
     ("again", "expected"),
     [
-        ((0, 0), [1, 2, 3, 4, 5, 6]),
-        ((3, 5), [1, 2, 3, None, None, 6]),
-        ((0, 4), [1, 2, None, None, 5, 6]),
-        ((4, 9), [1, 2, 3, 4, None, None]),
-        ((5, 3), [1, 2, 3, 4, 5, 6]),
+        ([], [1, 2, 3, 4, 5]),
+        ([False] * 3 + [True], [1, 2, 3, None, 5]),
+        ([True] * 4, [1, 2, None, None, 5]),
+        ([False, False, False, False, True, True], [1, 2, 3, 4, None]),
     ],
 )
-def test_rows_that_were_computed_again_stay_unknown(
-    again: tuple[int, int], expected: list[int | None]
+def test_unknown_rows_that_were_computed_again_stay_unknown(
+    again: list[bool], expected: list[int | None]
 ) -> None:
     known = joined(rows(1, 2))
-    known.add(rows(9, 3, 4, 5, 6, start=1), computed_again=again)
-    for at, number in enumerate(expected):
-        assert known.first_known(at, at + 1) == (None if number is None else at)
-        assert number is None or known.difference(rows(number, start=at)) is None
+    known.compute_again(np.array(again, np.bool_), is_told=True)
+    for told in (rows(2, 3, 4, 5, start=1), rows(1, 2, 3, 4, 5)):
+        known.add(told)
+        assert numbers(known, 5) == expected
+
+
+def test_known_rows_that_were_computed_again_and_not_told_are_lost() -> None:
+    known = joined(rows(1, 2, 3))
+    known.compute_again(np.array([False, True]), is_told=False)
+    known.add(rows(1, 2, 3, 4))
+    assert numbers(known, 4) == [1, None, 3, 4]
+    known.compute_again(np.array([True] * 6), is_told=False)
+    known.compute_again(np.array([False]), is_told=False)
+    known.add(rows(1, 2, 3, 4, 5, 6, 7))
+    assert numbers(known, 7) == [None] * 6 + [7]
 
 
 def test_rows_before_the_first_ones_may_come_later() -> None:
@@ -139,17 +159,45 @@ def test_a_row_that_differed_last_is_looked_at_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "row"), [(0, 9, 1), (1, 2, 1), (2, 9, 4), (2, 4, None), (0, 1, None), (7, 9, None)]
+    ("start", "end", "at_hand", "unlike"),
+    [
+        (0, 9, 9, [1, 4]),  # all was at hand: only rows that both know
+        (0, 9, 5, [1, 4, 5, 6, 7, 8]),
+        (0, 9, 0, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (1, 2, 2, [1]),
+        (2, 4, 4, []),
+        (2, 4, 3, [3]),
+        (7, 9, 8, [8]),
+        (3, 3, 0, []),
+    ],
 )
-def test_two_sequences_differ_in_a_row_that_both_know(start: int, end: int, row: int | None) -> None:
+def test_rows_are_unlike_where_others_are_known_or_may_be(
+    start: int, end: int, at_hand: int, unlike: list[int]
+) -> None:
     one, other = joined(rows(1, 2), rows(5, 6, 7, start=4)), joined(rows(1, 9, 3), rows(8, start=4))
-    for difference in (one.difference_from(other, start, end), other.difference_from(one, start, end)):
-        assert (None if difference is None else difference.row) == row
+    for found in (one.unlike(other, start, end, at_hand), other.unlike(one, start, end, at_hand)):
+        assert len(found) == end - start
+        assert (np.flatnonzero(found) + start).tolist() == unlike
 
 
-def test_with_rows_of_another_shape_or_none_nothing_is_known_to_differ() -> None:
-    for other in (KnownRouting(), joined(bare_rows(9, 9))):
-        assert joined(rows(1, 2)).difference_from(other, 0, 2) is None
+def test_what_is_known_is_not_unlike_itself() -> None:
+    known = joined(rows(1, 2), rows(4, start=3))
+    assert known.unlike(known, 0, 5, 0).tolist() == [False, False, True, False, True]
+    assert (
+        known.unlike(joined(RoutedRows(0, rows(1, 2).experts[:, :, ::-1])), 0, 2, 0).tolist() == [False] * 2
+    )
+
+
+def test_rows_of_another_shape_are_unlike() -> None:
+    assert joined(rows(1, 2)).unlike(joined(bare_rows(1)), 0, 3, 3).tolist() == [True, False, False]
+    assert joined(rows(1, 2)).unlike(KnownRouting(), 0, 3, 1).tolist() == [False, True, True]
+
+
+def test_the_first_known_row_of_some() -> None:
+    known = joined(rows(1), rows(3, 4, start=2))
+    chosen = [np.array(each, np.bool_) for each in ([], [False, True], [False, True, False, True, True])]
+    assert [known.first_known_of(each) for each in chosen] == [None, None, 3]
+    assert KnownRouting().first_known_of(np.ones(3, np.bool_)) is None
 
 
 def test_order_within_a_layer_does_not_count() -> None:
