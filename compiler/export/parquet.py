@@ -2,8 +2,9 @@
 
 The columns are the fields of the JSONL line in their order. `tokens` and `logprobs` are lists;
 `routed_experts` is the array's bytes, little-endian in C order, `routed_experts_dtype` its type (`uint8` or
-`uint16`). What has no fixed shape (`sampling`, an item a turn, and `metadata`) is JSON text. Needs pyarrow:
-the extra `parquet`.
+`uint16`). An image's file stands once, in the first row that has it: `data` is null in later ones. What has
+no fixed shape (`sampling`, an item a turn, `processor` and `metadata`) is JSON text. Needs pyarrow: the extra
+`parquet`.
 """
 
 from __future__ import annotations
@@ -36,10 +37,16 @@ class ParquetWriter:
     def __init__(self, writer: ArrowWriter) -> None:
         self._writer = writer
         self._rows: list[dict[str, Any]] = []
+        self._written: set[str] = set()  # images
 
     def write(self, sequence: TrainingSequence) -> None:
         """Appends a row."""
-        self._rows.append(_row(sequence))
+        row = _row(sequence)
+        for image in row["images"]:
+            if image["sha256"] in self._written:
+                image["data"] = None
+            self._written.add(image["sha256"])
+        self._rows.append(row)
         if len(self._rows) == ROWS_A_GROUP:
             self.flush()
 
@@ -67,12 +74,12 @@ def read(path: Path) -> Iterator[TrainingSequence]:
 
     Raises SequenceFileError where it cannot be read, FormatNotInstalled without pyarrow.
     """
-    parquet, count = _pyarrow_parquet(), 0
+    parquet, count, images = _pyarrow_parquet(), 0, dict[str, bytes]()
     try:
         with parquet.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=ROWS_A_GROUP):
                 for row in batch.to_pylist():
-                    yield from_record(_record(row))
+                    yield from_record(_record(row, images))
                     count += 1
     except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's own errors are ValueErrors
         raise SequenceFileError(
@@ -85,6 +92,13 @@ def _schema() -> pyarrow.Schema:
 
     text, texts = pa.string(), pa.list_(pa.string())
     call = pa.struct({"exchange_id": text, "choice": pa.int32()})
+    image = pa.struct(
+        {"sha256": text, "mime": text, "data": pa.large_binary(), "token_span": pa.list_(pa.int32())}
+    )
+    tensor = pa.struct(
+        {"name": text, "dtype": text, "shape": pa.list_(pa.int64()), "data": pa.large_binary()}
+    )
+    processed = pa.struct({"sha256": text, "processor": text, "tensors": pa.list_(tensor)})
     parent = pa.struct({"sequence_id": text, "shared_tokens": pa.int32(), "cause": text})
     return pa.schema(
         {
@@ -98,6 +112,8 @@ def _schema() -> pyarrow.Schema:
             "routed_experts": pa.large_binary(),
             "routed_experts_dtype": text,
             "routed_experts_shape": pa.list_(pa.int32()),
+            "images": pa.list_(image),
+            "processed_images": pa.list_(processed),
             "exchanges": pa.list_(call),
             "parent": parent,
             "finish_reasons": texts,
@@ -118,13 +134,22 @@ def _row(sequence: TrainingSequence) -> dict[str, Any]:
         "weight_versions": [{"index": at, "version": version} for at, version in sequence.weight_versions],
         "routed_experts": None if experts is None else experts.astype(_stored(experts)).tobytes(),
         "routed_experts_dtype": None if experts is None else experts.dtype.name,
+        "processed_images": [
+            made
+            | {
+                "processor": json.dumps(made["processor"]),
+                "tensors": [{"name": name, **tensor} for name, tensor in made["tensors"].items()],
+            }
+            for made in record["processed_images"]
+        ],
         "sampling": [json.dumps(parameters) for parameters in sequence.sampling],
         "metadata": json.dumps(sequence.metadata),
     }
 
 
-def _record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_row`."""
+def _record(row: Mapping[str, Any], images: dict[str, bytes]) -> dict[str, Any]:
+    """The inverse of `_row`; `images` has the files of the rows before, and gets those of this one."""
+    images |= {image["sha256"]: image["data"] for image in row["images"] if image["data"] is not None}
     experts = row["routed_experts"]
     if experts is not None:
         experts = np.frombuffer(experts, _DTYPES[row["routed_experts_dtype"]])
@@ -136,8 +161,15 @@ def _record(row: Mapping[str, Any]) -> dict[str, Any]:
         "segment_info": [(run["is_trained"], run["length"]) for run in row["segment_info"]],
         "weight_versions": [(span["index"], span["version"]) for span in row["weight_versions"]],
         "routed_experts": experts,
-        "images": (),
-        "processed_images": (),
+        "images": [image | {"data": images[image["sha256"]]} for image in row["images"]],
+        "processed_images": [
+            made
+            | {
+                "processor": loads(made["processor"].encode()).value,
+                "tensors": {tensor["name"]: tensor for tensor in made["tensors"]},
+            }
+            for made in row["processed_images"]
+        ],
         "sampling": [loads(text.encode()).value for text in row["sampling"]],
         "metadata": loads(row["metadata"].encode()).value,
     }

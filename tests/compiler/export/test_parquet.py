@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 
-from tests.support.sequences import SEQUENCE, any_sequences, sequence
+from tests.support.sequences import SEQUENCE, WITH_IMAGES, any_sequences, sequence
 from turnstile.compiler.errors import FormatNotInstalled, SequenceFileError
 from turnstile.compiler.export import parquet, read_sequences
 from turnstile.compiler.export.jsonl import json_line
@@ -29,7 +29,8 @@ def test_a_row_has_the_fields_of_the_sequence(tmp_path: Path) -> None:
     first, second = table.to_pylist()
     assert [*first] == [
         *("sequence_id", "group_id", "rollout_id", "tokens", "logprobs", "segment_info", "weight_versions"),
-        *("routed_experts", "routed_experts_dtype", "routed_experts_shape", "exchanges", "parent"),
+        *("routed_experts", "routed_experts_dtype", "routed_experts_shape", "images"),
+        *("processed_images", "exchanges", "parent"),
         *("finish_reasons", "sampling", "flags", "reward", "metadata"),
     ]
     assert (first["tokens"], first["logprobs"]) == (SEQUENCE.tokens.tolist(), SEQUENCE.logprobs.tolist())
@@ -59,6 +60,23 @@ def test_routing_reads_back_as_it_was(tmp_path: Path, dtype: type[np.unsignedint
     assert (read.routed_experts.dtype, read.routed_experts.tolist()) == (dtype, experts.tolist())
 
 
+def test_an_image_stands_once_in_a_file_and_is_read_with_every_sequence(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.parquet", WITH_IMAGES, WITH_IMAGES)
+    first, second = pyarrow.parquet.read_table(path).to_pylist()
+    files = {image.sha256: image.data for image in WITH_IMAGES.images}
+    assert {image["sha256"]: image["data"] for image in first["images"] if image["data"]} == files
+    assert [image["data"] for image in second["images"]] == [None] * len(WITH_IMAGES.images)
+    for read in parquet.read(path):
+        assert [(image, image.data) for image in read.images] == [
+            (image, image.data) for image in WITH_IMAGES.images
+        ]
+        ((before,), (after,)) = WITH_IMAGES.processed_images, read.processed_images
+        assert (after.sha256, after.processor) == (before.sha256, before.processor)
+        for name, tensor in before.tensors.items():
+            assert np.array_equal(after.tensors[name], tensor)
+            assert after.tensors[name].dtype == tensor.dtype
+
+
 def test_more_sequences_than_a_row_group_holds_keep_their_order(tmp_path: Path) -> None:
     many = [sequence(sequence_id=f"e{number}.0") for number in range(parquet.ROWS_A_GROUP + 3)]
     path = written(tmp_path / "out.parquet", *many)
@@ -80,7 +98,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), path)
-    with pytest.raises(SequenceFileError, match="routed_experts"):
+    with pytest.raises(SequenceFileError, match="KeyError"):
         list(read_sequences(path))
 
 
