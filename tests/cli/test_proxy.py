@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -93,6 +94,11 @@ def test_it_answers_as_mitmdump_with_the_addon_does(tmp_path: Path) -> None:
         assert b"turnstile_secret" not in Path(f"/proc/{child}/cmdline").read_bytes()
         assert ask(port, "GET", "/turnstile/health")[0] == 401
         status, health = ask(port, "GET", "/turnstile/health", x_turnstile_key="k")
+        for _ in range(200):  # the probe of the backend is under way
+            if health["backend"]["probed"]:
+                break
+            time.sleep(0.05)
+            status, health = ask(port, "GET", "/turnstile/health", x_turnstile_key="k")
         assert (status, health["status"], health["backend"]["kind"]) == (200, "ok", "sglang")
         status, answer = ask(port, "POST", "/v1/chat/completions", CHAT, authorization="Bearer k")
         assert (status, answer["choices"][0]["message"]["content"]) == (200, "4")
