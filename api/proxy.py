@@ -14,7 +14,7 @@ from turnstile.addon.backends.errors import BackendNeedsKey, BackendUnreachable
 from turnstile.addon.backends.probe import probe
 from turnstile.compiler.compilation import Compilation
 from turnstile.compiler.growing import GrowingLogs
-from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.model_folders import ModelFolders
 from turnstile.compiler.pipeline import Options
 from turnstile.compiler.selection import Selection
 from turnstile.compiler.sequence import TrainingSequence
@@ -50,7 +50,7 @@ class Proxy:
         require_backend: bool = True,
     ) -> None:
         self.backend_url, self.model = _checked_url(backend_url), model
-        compile_options = Options(policy, Selection(max_tokens), ImageOptions(_folder(model)))
+        compile_options = Options(policy, Selection(max_tokens), ModelFolders(_folder(model)))
         if require_backend:
             _reach(self.backend_url)
         self._lock = Lock()  # of the compiled state

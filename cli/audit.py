@@ -62,13 +62,13 @@ def command(
     from rich.console import Console
 
     from turnstile.compiler.audit import audit
-    from turnstile.compiler.images.options import ImageOptions
+    from turnstile.compiler.model_folders import ModelFolders
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.tokenizer import tokenizer_in
 
     tokenizer = tokenizer_in(folder)
-    options = Options(images=ImageOptions(tokenizer=folder))
+    options = Options(folders=ModelFolders(tokenizer=folder))
     with Replay(logs, groups) as replay:
         tell_of_logs(replay, groups)
         with progress_bar(replay, Console(stderr=True)) as progress:

@@ -12,7 +12,7 @@ from turnstile.cli.progress import progress_bar
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from turnstile.compiler.images.options import ImageOptions
+    from turnstile.compiler.model_folders import ModelFolders
     from turnstile.compiler.policy_comparison import Tally
 
 _NOTE = (
@@ -22,7 +22,7 @@ _NOTE = (
 
 
 def compare(
-    logs: tuple[Path, ...], groups: tuple[str, ...], images: "ImageOptions", *, as_json: bool
+    logs: tuple[Path, ...], groups: tuple[str, ...], folders: "ModelFolders", *, as_json: bool
 ) -> None:
     """Print what each policy makes of the logs."""
     from rich.console import Console
@@ -31,7 +31,7 @@ def compare(
     from turnstile.compiler.policy_comparison import policy_comparison
     from turnstile.compiler.replay import Replay
 
-    options = Options(images=images)
+    options = Options(folders=folders)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         tell_of_logs(replay, groups)

@@ -98,19 +98,19 @@ def command(
 
     from turnstile.compiler.errors import UnknownFormat
     from turnstile.compiler.export import format_named
-    from turnstile.compiler.images.options import ImageOptions
     from turnstile.compiler.images.pixels import MAX_PIXELS
+    from turnstile.compiler.model_folders import ModelFolders
     from turnstile.compiler.output import findings_path, write_compilation
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.reward_file import read_rewards
     from turnstile.compiler.selection import Selection
 
-    images = ImageOptions(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
+    folders = ModelFolders(model, tokenizer, image_processor, max_image_pixels or MAX_PIXELS)
     if policy == "compare":
         if output is not None or format_name or max_tokens or image_processor or rewards_file or strict:
             raise click.UsageError("--policy compare only prints a table: it takes no option for an output")
-        compare(logs, groups, images, as_json=as_json)
+        compare(logs, groups, folders, as_json=as_json)
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -119,7 +119,7 @@ def command(
     except UnknownFormat as error:
         raise click.UsageError(str(error)) from error
     rewards = read_rewards(rewards_file) if rewards_file else {}
-    options = Options(policy, Selection(max_tokens, trusted_only=strict), images, rewards)
+    options = Options(policy, Selection(max_tokens, trusted_only=strict), folders, rewards)
     console = Console(stderr=True, highlight=False)
     with Replay(logs, groups) as replay:
         _refuse(replay, output, groups, [*replay.logs, *([rewards_file] if rewards_file else [])])

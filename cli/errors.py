@@ -37,21 +37,18 @@ def as_cli_error(error: Exception) -> click.ClickException | None:
     """Give the error as the command line says it; None when it is not the user's (click's own included)."""
     from turnstile.addon.tracelog.errors import TraceLogError
     from turnstile.compiler.errors import (
-        FormatNotInstalled,
-        ImageOptionError,
         InvariantBroken,
+        NotInstalled,
         RewardFileError,
         SequenceFileError,
-        TokenizerNotInstalled,
-        TokenizerUnreadable,
+        UnusableFolder,
     )
 
     if isinstance(error, InvariantBroken):
         return CheckFailed(_one_line(str(error)))
-    if isinstance(error, FormatNotInstalled | TokenizerNotInstalled):
+    if isinstance(error, NotInstalled):
         return click.UsageError(str(error))
-    unreadable = TraceLogError | SequenceFileError | ImageOptionError | RewardFileError | TokenizerUnreadable
-    if isinstance(error, unreadable):
+    if isinstance(error, TraceLogError | SequenceFileError | UnusableFolder | RewardFileError):
         return InputInvalid(_one_line(str(error)))
     # A closed pipe (`turnstile show LOG | head`) is no error: click ends the command quietly.
     if isinstance(error, OSError) and error.errno != errno.EPIPE:

@@ -65,7 +65,7 @@ def command(
     shown unless a tokenizer is named.
     """
     from turnstile.compiler.explain.splits import splits_of
-    from turnstile.compiler.images.options import ImageOptions
+    from turnstile.compiler.model_folders import ModelFolders
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.tokenizer import tokenizer_in
@@ -73,7 +73,7 @@ def command(
     tokenizer = tokenizer_in(tokenizer_folder) if tokenizer_folder is not None else None
     with Replay(logs, groups) as replay:
         tell_of_logs(replay, groups)
-        splits = splits_of(replay, Options(images=ImageOptions(model, tokenizer_folder)), tokenizer)
+        splits = splits_of(replay, Options(folders=ModelFolders(model, tokenizer_folder)), tokenizer)
         if as_json:
             for split in splits:
                 click.echo(json.dumps(_record(split, tokenizer)))

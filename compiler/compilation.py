@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import overload
 
 from turnstile.compiler.finding import Finding
-from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.pixels import MAX_PIXELS
+from turnstile.compiler.model_folders import ModelFolders
 from turnstile.compiler.pipeline import Options, compile_groups
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.reward_file import read_rewards
@@ -59,12 +59,12 @@ def compile_logs(
     of the images. `rewards` is a file of rewards, which win over those in the logs: see `read_rewards`.
 
     Raises LogFormatError for a path that holds no trace log, LogCorruptError when none of the logs has a
-    readable header, UnknownPolicy for a policy that there is not, ImageOptionError for a folder that cannot
+    readable header, UnknownPolicy for a policy that there is not, UnusableFolder for a folder that cannot
     be used, RewardFileError for a line that is no reward.
     """
-    images = ImageOptions(_folder(model), _folder(tokenizer), _folder(image_processor), max_image_pixels)
+    folders = ModelFolders(_folder(model), _folder(tokenizer), _folder(image_processor), max_image_pixels)
     given = read_rewards(Path(rewards)) if rewards is not None else {}
-    options = Options(policy, Selection(max_tokens, trusted_only), images, given)
+    options = Options(policy, Selection(max_tokens, trusted_only), folders, given)
     logs = [paths] if isinstance(paths, str | PathLike) else list(paths)
     with Replay([Path(log) for log in logs], groups) as replay:
         findings = [*replay.findings, *replay.rewards_without_exchange(options.rewards)]

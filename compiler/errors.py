@@ -3,11 +3,9 @@
 CompileError
 ├── UnknownPolicy        there is no such way to make sequences
 ├── UnknownFormat        there is no such output format
-├── FormatNotInstalled   a library that a format needs is not installed
-├── ImageOptionError     a model, tokenizer or image processor that was named cannot be used
+├── NotInstalled         a library that an option needs is not installed
+├── UnusableFolder       a model, tokenizer or image processor that was named cannot be used
 ├── RewardFileError      a file holds no rewards
-├── TokenizerNotInstalled  the library that reads tokenizers is not installed
-├── TokenizerUnreadable  a folder that was named as a tokenizer's is none
 └── SequenceFileError    a file holds no sequences that this version reads
 """
 
@@ -24,24 +22,16 @@ class UnknownFormat(CompileError):
     """There is no format of that name, or none for the name of the output file."""
 
 
-class FormatNotInstalled(CompileError):
-    """A format needs a library that is not installed; the message says how to install it."""
+class NotInstalled(CompileError):
+    """An option or a format needs a library that is not installed; the message says how to install it."""
 
 
-class ImageOptionError(CompileError):
-    """A folder that was named for images cannot be used; the message says what is amiss and what to do."""
+class UnusableFolder(CompileError):
+    """A folder that was named for a model cannot be used; the message says what is amiss and what to do."""
 
 
 class RewardFileError(CompileError):
     """A file of rewards cannot be meant; the message names the path and the line."""
-
-
-class TokenizerNotInstalled(CompileError):
-    """The tokenizers package is not installed; the message says how to install it."""
-
-
-class TokenizerUnreadable(CompileError):
-    """There is no readable tokenizer.json in the folder that was named."""
 
 
 class SequenceFileError(CompileError):

@@ -49,7 +49,7 @@ class _State:
 class GrowingLogs:
     """The logs that one writer writes into `directory`, known by its log id. Use as a context manager.
 
-    For one thread at a time. Raises ImageOptionError for folders in `options` that cannot be used.
+    For one thread at a time. Raises UnusableFolder for folders in `options` that cannot be used.
     """
 
     def __init__(self, directory: Path, log_id: str, options: Options) -> None:

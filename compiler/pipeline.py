@@ -16,8 +16,8 @@ from turnstile.compiler.causes import Causes, Explanation
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.group_metadata import with_group_metadata
-from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.placing import image_placer
+from turnstile.compiler.model_folders import ModelFolders
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.policies import POLICIES
 from turnstile.compiler.policies.joining import joined, named_after
@@ -53,7 +53,7 @@ class Options:
 
     policy: str = "strict"
     selection: Selection = EVERYTHING
-    images: ImageOptions = field(default_factory=ImageOptions)
+    folders: ModelFolders = field(default_factory=ModelFolders)
     rewards: RewardsByGroup = field(default_factory=dict)  # these win over those of the logs
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ def compile_groups(
 ) -> Iterator[CompiledGroup]:
     """Compiles every group of `replay`, one after the other; each must be gone through before the next.
 
-    Raises ImageOptionError, before anything is read, for folders that cannot be used.
+    Raises UnusableFolder, before anything is read, for folders that cannot be used.
     """
     with readers_for(options) as readers:
         for group_id in replay.groups:
@@ -128,7 +128,7 @@ def compile_groups(
 
 @contextmanager
 def readers_for(options: Options) -> Iterator[Readers]:
-    """What reads the routing and the images of a compilation. Raises ImageOptionError."""
-    routing = RoutingReader(options.images.model_config())
-    with image_placer(options.images) as placer:
+    """What reads the routing and the images of a compilation. Raises UnusableFolder."""
+    routing = RoutingReader(options.folders.model_config())
+    with image_placer(options.folders) as placer:
         yield Readers(routing, placer)

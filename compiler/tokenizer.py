@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnstile.compiler.errors import TokenizerNotInstalled, TokenizerUnreadable
+from turnstile.compiler.errors import NotInstalled, UnusableFolder
 
 if TYPE_CHECKING:
     import tokenizers
@@ -64,23 +64,21 @@ class Tokenizer:
 def tokenizer_in(folder: str | PathLike[str]) -> Tokenizer:
     """The tokenizer in `folder`.
 
-    Raises TokenizerNotInstalled without the `tokenizers` package, TokenizerUnreadable where the folder holds
+    Raises NotInstalled without the `tokenizers` package, UnusableFolder where the folder holds
     no tokenizer.json that it can read.
     """
     path = Path(folder) / _FILE
     if not path.is_file():
-        raise TokenizerUnreadable(
-            f"{Path(folder)} holds no {_FILE}; name the folder of a model or its tokenizer"
-        )
+        raise UnusableFolder(f"{Path(folder)} holds no {_FILE}; name the folder of a model or its tokenizer")
     try:
         from tokenizers import Tokenizer as Library
     except ModuleNotFoundError as error:
         message = 'a tokenizer needs the tokenizers package: pip install "turnstile-rl[tokenizer]"'
-        raise TokenizerNotInstalled(message) from error
+        raise NotInstalled(message) from error
     try:
         library = Library.from_file(str(path))
     except Exception as error:  # the library raises bare exceptions
-        raise TokenizerUnreadable(f"{path} cannot be read as a tokenizer: {error}") from error
+        raise UnusableFolder(f"{path} cannot be read as a tokenizer: {error}") from error
     return Tokenizer(library, _decoders(library))
 
 

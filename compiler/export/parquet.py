@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from turnstile.addon.backends.exact_json import loads
-from turnstile.compiler.errors import FormatNotInstalled, SequenceFileError
+from turnstile.compiler.errors import NotInstalled, SequenceFileError
 from turnstile.compiler.export.records import as_record, from_record
 from turnstile.compiler.sequence import TrainingSequence
 
@@ -61,7 +61,7 @@ class ParquetWriter:
 
 @contextmanager
 def open_writer(path: Path) -> Iterator[ParquetWriter]:
-    """A writer into a new file at `path`. Raises FormatNotInstalled without pyarrow."""
+    """A writer into a new file at `path`. Raises NotInstalled without pyarrow."""
     parquet = _pyarrow_parquet()
     with parquet.ParquetWriter(path, _schema(), compression="zstd") as file:
         writer = ParquetWriter(file)
@@ -72,7 +72,7 @@ def open_writer(path: Path) -> Iterator[ParquetWriter]:
 def read(path: Path) -> Iterator[TrainingSequence]:
     """The sequences of a file in order.
 
-    Raises SequenceFileError where it cannot be read, FormatNotInstalled without pyarrow.
+    Raises SequenceFileError where it cannot be read, NotInstalled without pyarrow.
     """
     parquet, count, images = _pyarrow_parquet(), 0, dict[str, bytes]()
     try:
@@ -183,7 +183,5 @@ def _pyarrow_parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise FormatNotInstalled(
-            "the parquet format needs pyarrow: pip install 'turnstile-rl[parquet]'"
-        ) from error
+        raise NotInstalled("the parquet format needs pyarrow: pip install 'turnstile-rl[parquet]'") from error
     return pyarrow.parquet

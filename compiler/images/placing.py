@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.images import pixels
 from turnstile.compiler.images.image import Image, PromptImage, Unreadable
-from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.placeholders import Placeholders, Spans, parted, placeholders_of
 from turnstile.compiler.images.processing import Processing
 from turnstile.compiler.images.processor import ImageProcessor
+from turnstile.compiler.model_folders import ModelFolders
 from turnstile.compiler.sequence import TrainingSequence
 
 Backend = Mapping[str, Any]  # the probe in force, as a log holds it
@@ -29,8 +29,8 @@ Placed = tuple[PromptImage, ...]
 
 
 @contextmanager
-def image_placer(options: ImageOptions) -> Iterator["ImagePlacer"]:
-    """What reads the images of a compilation. Raises ImageOptionError for folders that cannot be used."""
+def image_placer(options: ModelFolders) -> Iterator["ImagePlacer"]:
+    """What reads the images of a compilation. Raises UnusableFolder for folders that cannot be used."""
     if options.processor is None:
         yield ImagePlacer(options, None)
         return
@@ -41,7 +41,7 @@ def image_placer(options: ImageOptions) -> Iterator["ImagePlacer"]:
 class ImagePlacer:
     """Places the images of turn after turn; each distinct one is decoded once."""
 
-    def __init__(self, options: ImageOptions, processing: Processing | None) -> None:
+    def __init__(self, options: ModelFolders, processing: Processing | None) -> None:
         self._max_pixels, self._processing = options.max_pixels, processing
         self._config, self._tokens = options.model_config(), options.added_tokens()
         self._problems: dict[str, Problem | None] = {}  # SHA-256 -> what keeps the image out

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from turnstile.compiler.errors import ImageOptionError
+from turnstile.compiler.errors import NotInstalled, UnusableFolder
 from turnstile.compiler.images.tokenizer_files import read_object
 
 Tensors = Mapping[str, NDArray[np.generic]]
@@ -25,12 +25,12 @@ SETTINGS_FILES = ("preprocessor_config.json", "processor_config.json")
 
 
 class ImageProcessor:
-    """The processor of one folder. Raises ImageOptionError where there is none, or no transformers."""
+    """The processor of one folder. Raises UnusableFolder for any other, NotInstalled without transformers."""
 
     def __init__(self, folder: Path) -> None:
         files = [folder / name for name in SETTINGS_FILES if (folder / name).is_file()]
         if not files:
-            raise ImageOptionError(
+            raise UnusableFolder(
                 f"{folder} holds no image processor: expected {SETTINGS_FILES[0]} in it, as beside the "
                 "model's weights"
             )
@@ -94,7 +94,7 @@ def _from_folder(folder: Path) -> Any:
     try:
         from transformers import AutoImageProcessor
     except ImportError as error:
-        raise ImageOptionError(
+        raise NotInstalled(
             "an image processor needs transformers, which is not installed; install it with "
             "pip install 'turnstile-rl[images]'"
         ) from error
@@ -104,4 +104,4 @@ def _from_folder(folder: Path) -> Any:
         return make(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
-        raise ImageOptionError(f"{folder}: transformers makes no image processor of it: {reason}") from error
+        raise UnusableFolder(f"{folder}: transformers makes no image processor of it: {reason}") from error

@@ -5,25 +5,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from turnstile.compiler.errors import ImageOptionError
+from turnstile.compiler.errors import UnusableFolder
 
 FILES = ("tokenizer_config.json", "tokenizer.json")
 
 
 def added_tokens(folder: Path) -> dict[str, int]:
-    """Token text -> id. Raises ImageOptionError for a folder without FILES, or with ones that are no JSON."""
+    """Token text -> id. Raises UnusableFolder for a folder without FILES, or with ones that are no JSON."""
     files = [folder / name for name in FILES if (folder / name).is_file()]
     if not files:
-        raise ImageOptionError(f"{folder} holds no tokenizer: expected {' or '.join(FILES)} in it")
+        raise UnusableFolder(f"{folder} holds no tokenizer: expected {' or '.join(FILES)} in it")
     return dict(token for file in files for token in _tokens(read_object(file)))
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one where there is another value. Raises ImageOptionError."""
+    """The JSON object in a file; an empty one where there is another value. Raises UnusableFolder."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise ImageOptionError(f"{file} cannot be read as JSON ({type(error).__name__})") from error
+        raise UnusableFolder(f"{file} cannot be read as JSON ({type(error).__name__})") from error
     return found if isinstance(found, dict) else {}
 
 

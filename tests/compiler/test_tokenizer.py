@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models
 
 from tests.support.tokenizer import tokenizer, write_tokenizer
-from turnstile.compiler.errors import TokenizerNotInstalled, TokenizerUnreadable
+from turnstile.compiler.errors import NotInstalled, UnusableFolder
 from turnstile.compiler.tokenizer import Tokenizer, tokenizer_in
 
 
@@ -46,10 +46,10 @@ def test_a_tokenizer_of_sentencepiece_spells_spaces_and_single_bytes(tmp_path: P
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TokenizerUnreadable, match=r"holds no tokenizer\.json"):
+    with pytest.raises(UnusableFolder, match=r"holds no tokenizer\.json"):
         tokenizer_in(tmp_path)
     (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0"}))
-    with pytest.raises(TokenizerUnreadable, match="cannot be read as a tokenizer"):
+    with pytest.raises(UnusableFolder, match="cannot be read as a tokenizer"):
         tokenizer_in(tmp_path)
 
 
@@ -65,5 +65,5 @@ def test_without_the_library_the_message_says_what_to_install(
         return import_(name, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(TokenizerNotInstalled, match=r'pip install "turnstile-rl\[tokenizer\]"'):
+    with pytest.raises(NotInstalled, match=r'pip install "turnstile-rl\[tokenizer\]"'):
         tokenizer_in(tmp_path)

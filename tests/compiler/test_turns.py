@@ -11,8 +11,8 @@ from turnstile.addon.tracelog.records import Exchange, Splice
 from turnstile.compiler import turns as turns_module
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.images.image import Image
-from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.placing import image_placer
+from turnstile.compiler.model_folders import ModelFolders
 from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.turn import Turn, Wording
 from turnstile.compiler.turns import ExchangeTurns, Readers, Texts, turns_of
@@ -371,7 +371,7 @@ RED = picture("red")
 
 
 def read_with_images(recorded: Exchange) -> ExchangeTurns:
-    with image_placer(ImageOptions()) as placer:
+    with image_placer(ModelFolders()) as placer:
         return turns_of(recorded, "a.tslog", 64, Texts(), (), Readers(RoutingReader(), placer))
 
 

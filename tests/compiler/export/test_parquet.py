@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.support.sequences import SEQUENCE, WITH_IMAGES, any_sequences, sequence
-from turnstile.compiler.errors import FormatNotInstalled, SequenceFileError
+from turnstile.compiler.errors import NotInstalled, SequenceFileError
 from turnstile.compiler.export import parquet, read_sequences
 from turnstile.compiler.export.jsonl import json_line
 from turnstile.compiler.export.records import as_record
@@ -105,7 +105,7 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_without_pyarrow_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with (
-        pytest.raises(FormatNotInstalled, match=r"pip install 'turnstile-rl\[parquet\]'"),
+        pytest.raises(NotInstalled, match=r"pip install 'turnstile-rl\[parquet\]'"),
         parquet.open_writer(tmp_path / "out.parquet"),
     ):
         pass

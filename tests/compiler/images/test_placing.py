@@ -8,8 +8,8 @@ import numpy as np
 from tests.support.images import picture, processor_folder, sha256
 from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.images.image import Image, PromptImage, Unreadable
-from turnstile.compiler.images.options import ImageOptions
 from turnstile.compiler.images.placing import image_placer
+from turnstile.compiler.model_folders import ModelFolders
 
 RED, BLUE = picture("red"), picture("blue", (100, 60))
 BACKEND: Mapping[str, Any] = {"model_config": {"model_type": "qwen3_vl", "image_token_id": 9}}
@@ -27,7 +27,7 @@ def placed(
     backend: Mapping[str, Any] | None = BACKEND,
     **options: Any,
 ) -> tuple[tuple[PromptImage, ...] | None, list[Finding]]:
-    with image_placer(ImageOptions(**options)) as placer:
+    with image_placer(ModelFolders(**options)) as placer:
         return placer.place(images, np.array(prompt_ids, np.int32), backend, HERE)
 
 

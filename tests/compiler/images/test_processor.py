@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as Pillow
 
 from tests.support.images import processor_folder
-from turnstile.compiler.errors import ImageOptionError
+from turnstile.compiler.errors import NotInstalled, UnusableFolder
 from turnstile.compiler.images.processor import ImageProcessor, Tensors
 
 RED = Pillow.new("RGB", (100, 60), "red")
@@ -80,10 +80,10 @@ def test_tensors_that_are_no_numbers_are_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_a_folder_without_a_processor_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageOptionError, match="holds no image processor"):
+    with pytest.raises(UnusableFolder, match="holds no image processor"):
         ImageProcessor(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text("{}")
-    with pytest.raises(ImageOptionError, match="transformers makes no image processor of it"):
+    with pytest.raises(UnusableFolder, match="transformers makes no image processor of it"):
         ImageProcessor(tmp_path)
 
 
@@ -91,7 +91,7 @@ def test_without_transformers_it_is_said_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImageOptionError, match=r"pip install 'turnstile-rl\[images\]'"):
+    with pytest.raises(NotInstalled, match=r"pip install 'turnstile-rl\[images\]'"):
         ImageProcessor(processor_folder(tmp_path))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.compiler.errors import ImageOptionError
+from turnstile.compiler.errors import UnusableFolder
 from turnstile.compiler.images.tokenizer_files import added_tokens
 
 
@@ -19,11 +19,11 @@ def test_added_tokens_of_both_files_are_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageOptionError, match="holds no tokenizer: expected tokenizer_config"):
+    with pytest.raises(UnusableFolder, match="holds no tokenizer: expected tokenizer_config"):
         added_tokens(tmp_path)
 
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ImageOptionError, match="cannot be read as JSON"):
+    with pytest.raises(UnusableFolder, match="cannot be read as JSON"):
         added_tokens(tmp_path)

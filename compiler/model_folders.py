@@ -1,4 +1,4 @@
-"""What a user may say of images: the folders of the model, its tokenizer, its image processor; a limit."""
+"""What a user may say of the model: its folder, those of its tokenizer and image processor, a limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from turnstile.addon.backends.model_config import read_model_config
-from turnstile.compiler.errors import ImageOptionError
+from turnstile.compiler.errors import UnusableFolder
 from turnstile.compiler.images.pixels import MAX_PIXELS
 from turnstile.compiler.images.tokenizer_files import FILES, added_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class ImageOptions:
+class ModelFolders:
     """Folders that are named count for more than what the log tells."""
 
     model: Path | None = None  # with config.json, perhaps the tokenizer's files
@@ -23,19 +23,19 @@ class ImageOptions:
     def model_config(self) -> Mapping[str, Any] | None:
         """The known fields of the model's config.json, None when no model is named.
 
-        Raises ImageOptionError.
+        Raises UnusableFolder.
         """
         if self.model is None:
             return None
         config = read_model_config(str(self.model))
         if config is None:
-            raise ImageOptionError(f"{self.model} holds no model: expected a readable config.json in it")
+            raise UnusableFolder(f"{self.model} holds no model: expected a readable config.json in it")
         return config
 
     def added_tokens(self) -> Mapping[str, int]:
         """The ids of the tokenizer's added tokens, none when no tokenizer is named.
 
-        Raises ImageOptionError.
+        Raises UnusableFolder.
         """
         if self.tokenizer is not None:
             return added_tokens(self.tokenizer)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.compiler.errors import ImageOptionError
-from turnstile.compiler.images.options import ImageOptions
+from turnstile.compiler.errors import UnusableFolder
+from turnstile.compiler.model_folders import ModelFolders
 
 
 def model(folder: Path) -> Path:
@@ -21,11 +21,11 @@ def tokenizer(folder: Path, token_id: int) -> Path:
 
 
 def test_without_folders_nothing_is_told() -> None:
-    assert (ImageOptions().model_config(), ImageOptions().added_tokens()) == (None, {})
+    assert (ModelFolders().model_config(), ModelFolders().added_tokens()) == (None, {})
 
 
 def test_a_models_folder_tells_its_config_and_its_tokenizer(tmp_path: Path) -> None:
-    options = ImageOptions(model=model(tmp_path))
+    options = ModelFolders(model=model(tmp_path))
     assert options.model_config() == {"image_token_id": 5, "model_type": "qwen3_vl"}
     assert options.added_tokens() == {}
     tokenizer(tmp_path, 7)
@@ -33,10 +33,10 @@ def test_a_models_folder_tells_its_config_and_its_tokenizer(tmp_path: Path) -> N
 
 
 def test_a_tokenizer_that_is_named_counts_for_more_than_the_models(tmp_path: Path) -> None:
-    options = ImageOptions(model=tokenizer(tmp_path, 7), tokenizer=tokenizer(tmp_path / "own", 8))
+    options = ModelFolders(model=tokenizer(tmp_path, 7), tokenizer=tokenizer(tmp_path / "own", 8))
     assert options.added_tokens() == {"[IMG]": 8}
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImageOptionError, match="holds no model: expected a readable"):
-        ImageOptions(model=tmp_path).model_config()
+    with pytest.raises(UnusableFolder, match="holds no model: expected a readable"):
+        ModelFolders(model=tmp_path).model_config()
