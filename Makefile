@@ -16,8 +16,8 @@ help:  ## what can be made
 demo: .venv/project  ## the whole way on this machine, from a replayed server to training sequences
 	@$(BIN)/turnstile demo
 
-test: .venv/project  ## every test
-	$(BIN)/python -m pytest
+test: .venv/project  ## every test, on all cores
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: lint types docs  ## ruff, mypy and the tests of the documents
 

@@ -60,9 +60,12 @@ def addon_path() -> Path:
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
     """Whether a server could listen there now."""
-    with socket.socket() as listener:
+    is_ipv6 = ":" in host
+    with socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
+            if is_ipv6:  # as mitmproxy listens: beside what listens on the same port by IPv4
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind((host, port))
         except OSError:
             return False

@@ -100,7 +100,7 @@ class Proxy:
         body = {
             "group_id": group_id,
             "max_trajectory_tokens": max_trajectory_tokens,
-            "metadata": None if metadata is None else dict(metadata),
+            "metadata": _object(metadata),
         }
         return str(self._running.ask("POST", "groups", body)["group_id"])
 
@@ -119,10 +119,10 @@ class Proxy:
     ) -> None:
         """Records a reward for a sequence, a rollout or the whole group. Raises ProxyError for a bad one."""
         body = {
-            "reward": float(reward),
+            "reward": _number(reward),
             "rollout_id": rollout_id,
             "sequence_id": sequence_id,
-            "metadata": None if metadata is None else dict(metadata),
+            "metadata": _object(metadata),
         }
         self._running.ask("POST", f"groups/{quote(group_id, safe='')}/reward", body)
 
@@ -158,11 +158,31 @@ class Proxy:
 
 
 def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # its words may repeat a password
+        raise ProxyStartError(
+            "backend_url has no readable host or port, expected http://HOST:PORT without a path"
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         raise ProxyStartError(f"backend_url is {shown!r}, expected http://HOST:PORT without a path")
     return url.rstrip("/")
+
+
+def _number(reward: float) -> float:
+    """Of NumPy or a tensor, too."""
+    try:
+        return float(reward)
+    except (TypeError, ValueError, OverflowError):
+        raise ProxyError(f"reward is a {type(reward).__name__}, expected a number") from None
+
+
+def _object(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if metadata is None or isinstance(metadata, Mapping):
+        return None if metadata is None else dict(metadata)
+    raise ProxyError(f"metadata is a {type(metadata).__name__}, expected a mapping")
 
 
 def _folder(model: str | PathLike[str] | None) -> Path | None:

@@ -25,8 +25,8 @@ class RunningProxy:
 
     @property
     def address(self) -> str:
-        """host:port."""
-        return f"{self.host}:{self.port}"
+        """host:port, as a URL has it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def health(self) -> dict[str, Any]:
         """What GET /turnstile/health says. Raises ProxyError when it is not healthy or does not answer."""
@@ -39,9 +39,10 @@ class RunningProxy:
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The JSON object that /turnstile/`path` answers.
 
-        Raises ProxyError with the proxy's own words where that is an error, and when it does not answer.
+        Raises ProxyError with the proxy's own words where that is an error, when it does not answer, and for
+        a `body` that is no JSON.
         """
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else _encoded(body)
         headers = {"Content-Type": "application/json"}
         if self.secret:
             headers["X-Turnstile-Key"] = self.secret
@@ -56,6 +57,13 @@ class RunningProxy:
         except (OSError, ValueError) as error:
             raise ProxyError(f"{method} {url}: {getattr(error, 'reason', None) or error}") from error
         return fields
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ProxyError(f"what is sent cannot be written as JSON: {error}") from None
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

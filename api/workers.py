@@ -19,6 +19,7 @@ from turnstile.mitmdump_process import START_S, is_free
 from turnstile.running_proxy import RunningProxy
 
 LAUNCHER = "turnstile.addon.capture.launcher"
+_ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # where to ask what listens everywhere
 _POLL_S = 0.05
 _WATCH_S = 0.5
 
@@ -63,7 +64,7 @@ def running_workers(
             raise ProxyStartError(f"cannot listen on port {each} of {host}: it is taken, or not ours to take")
     children: list[subprocess.Popen[bytes]] = []
     secret = options.get("turnstile_secret", "")
-    asked_at = "127.0.0.1" if host in ("", "0.0.0.0", "::") else host
+    asked_at = _ANY.get(host, host)
     try:
         for each in ports:
             settings = {"mode": f"reverse:{backend_url}", "listen_host": host, "listen_port": str(each)}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from turnstile.cli.compare import compare
-from turnstile.cli.errors import ExchangesLeftOut, InputInvalid
+from turnstile.cli.errors import ExchangesLeftOut
+from turnstile.cli.known_groups import tell_of_groups
 from turnstile.cli.output_file import refuse_file
 from turnstile.cli.progress import progress_bar
 
@@ -142,10 +143,7 @@ def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...], inputs: Seq
         raise click.UsageError(f"{output} has the name of a trace log; name another file to write")
     for path in (output, findings_path(output)):
         refuse_file(path, inputs)
-    if groups and not replay.groups:
-        raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs; nothing is written")
-    for group in sorted({*groups} - {*replay.groups}):
-        click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
+    tell_of_groups(replay, groups, "; nothing is written")
 
 
 def _table(summary: "Summary") -> "Table":

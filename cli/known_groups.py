@@ -15,7 +15,12 @@ def tell_of_logs(replay: "Replay", groups: Collection[str]) -> None:
     """Warns of what cannot be read and of groups that are not there; raises when no group is."""
     for finding in replay.findings:
         click.echo(f"Warning: {finding.log}: {finding.kind}: {finding.message}", err=True)
+    tell_of_groups(replay, groups)
+
+
+def tell_of_groups(replay: "Replay", groups: Collection[str], consequence: str = "") -> None:
+    """Warns of groups that are not there; raises when none is, and says the `consequence`."""
     if groups and not replay.groups:
-        raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs")
+        raise InputInvalid(f"no exchange of group {' or '.join(groups)} is in these logs{consequence}")
     for group in sorted({*groups} - {*replay.groups}):
         click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)

@@ -15,6 +15,7 @@ LARGE_BYTES = 256 << 20
 """A page that a browser is slow with, or refuses."""
 
 _PATH = click.Path(path_type=Path)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(
@@ -27,10 +28,13 @@ Example:
 @click.option("-o", "--output", metavar="PAGE", required=True, type=_PATH, help="The page to write.")
 @click.option("--group", "groups", metavar="G", multiple=True, help="Only this group. May be repeated.")
 @click.option(
-    "--tokenizer", metavar="DIR", type=_PATH, help="Folder of a tokenizer.json: text is shown beside the ids."
+    "--tokenizer",
+    metavar="DIR",
+    type=_FOLDER,
+    help="Folder of a tokenizer.json: text is shown beside the ids.",
 )
 @click.option(
-    "--model", metavar="DIR", type=_PATH, help="Folder of the model's config.json, if a log has none."
+    "--model", metavar="DIR", type=_FOLDER, help="Folder of the model's config.json, if a log has none."
 )
 def command(
     paths: tuple[Path, ...], output: Path, groups: tuple[str, ...], tokenizer: Path | None, model: Path | None
@@ -46,10 +50,13 @@ def command(
     from turnstile.compiler.output import whole_or_not_at_all
     from turnstile.compiler.report.page import report_page
     from turnstile.compiler.report.texts import texts_of
+    from turnstile.compiler.tokenizer import tokenizer_in
 
     refuse_file(output, [path for path in paths if path.is_file()])
     if output.suffix in (".tslog", ".jsonl", ".tseq", ".parquet"):
         raise click.UsageError(f"{output} has the name of another kind of file; name a page: report.html")
+    if tokenizer is not None:
+        tokenizer_in(tokenizer)  # one that cannot be read is said before logs are compiled, which takes long
     contents = _contents(paths, groups, tokenizer, model)
     if groups and not contents.sequences and not contents.findings:
         raise InputInvalid(f"nothing of group {' or '.join(groups)} is in there; no page is written")

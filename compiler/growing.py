@@ -2,15 +2,19 @@
 
 Turns are merged in the order in which their exchanges began. So a record that comes later and began earlier
 than one that is merged already, as those of rollouts side by side do, has its group compiled anew; a group
-whose exchanges come one after the other is not. The groups asked for last are kept, KEPT of them.
+whose exchanges come one after the other is not. A new reading of the weights counts for the exchanges that
+ended after the reading before it: groups with such a one are compiled anew too. The groups asked for last
+are kept, KEPT of them.
 
 The sequences are those that a compile of the same records gives.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -44,6 +48,7 @@ class _State:
     passes: GroupPasses
     arrived: list[_Arrived] = field(default_factory=list)  # in causal order
     seen: dict[Path, int] = field(default_factory=dict)  # of each log so many of its exchanges
+    ended_at: float = -inf  # the end of the exchange that ended last, Unix seconds
 
 
 class GrowingLogs:
@@ -60,7 +65,7 @@ class GrowingLogs:
         self._states: OrderedDict[str, _State] = OrderedDict()  # by group, the one asked for last at the end
         self._rewards: dict[str, list[GivenReward]] = {}
         self._made: dict[str, Group] = {}
-        self._read: list[WeightReading] = []
+        self._read: list[WeightReading] = []  # those that told a version
         self._taken: dict[Path, tuple[int, int, int]] = {}  # rewards, groups and readings of a log
         self._readings = WeightReadings()
 
@@ -109,14 +114,23 @@ class GrowingLogs:
         for reward in new_rewards:
             self._rewards.setdefault(reward.group_id, []).append(GivenReward(reward, path.name))
         self._made |= {group.group_id: group for group in new_groups}
-        if new_readings:
-            self._read += new_readings
-            self._readings = WeightReadings(self._read)
+        self._take_readings([reading for reading in new_readings if reading.weight_version is not None])
         self._taken[path] = (
             rewards + len(new_rewards),
             groups + len(new_groups),
             readings + len(new_readings),
         )
+
+    def _take_readings(self, new: Sequence[WeightReading]) -> None:
+        """Takes in readings, and lets go of the groups with exchanges for which they may count."""
+        if not new:
+            return
+        first = min(reading.asked_at for reading in new)
+        settled = max((each.asked_at for each in self._read if each.asked_at < first), default=-inf)
+        for group_id in [group_id for group_id, state in self._states.items() if state.ended_at > settled]:
+            del self._states[group_id]
+        self._read += new
+        self._readings = WeightReadings(self._read)
 
     def _up_to_date(self, group_id: str, state: _State) -> _State:
         new = sorted(chain.from_iterable(self._new(group_id, state, path) for path in self._logs))
@@ -124,7 +138,11 @@ class GrowingLogs:
             state.passes, new = self._passes(group_id), sorted([*state.arrived, *new])
             state.arrived = []
         for arrived in new:
-            state.passes.add(self._replayed(arrived))
+            item = self._replayed(arrived)
+            if isinstance(item, Replayed):
+                ended_at = item.exchange.started_at + item.exchange.duration_s
+                state.ended_at = max(state.ended_at, ended_at)
+            state.passes.add(item)
         state.arrived += new
         return state
 
@@ -142,9 +160,11 @@ class GrowingLogs:
         return found
 
     def _replayed(self, arrived: _Arrived) -> Replayed | Finding:
+        place = Place(arrived.exchange_id, None, arrived.log.name, arrived.offset)
         try:
             exchange = self._logs[arrived.log].exchange(arrived.offset)
         except LogCorruptError as error:
-            place = Place(arrived.exchange_id, None, arrived.log.name, arrived.offset)
             return place.error("log_corrupt", error.reason)
+        except (TypeError, ValueError) as error:  # its checksums hold, and it is no record of ours
+            return place.error("log_corrupt", f"malformed record ({type(error).__name__})")
         return Replayed(exchange, arrived.log.name, arrived.offset, self._readings.around(exchange))

@@ -95,12 +95,12 @@ class GroupPasses:
         merged, explanations = self._merger.sequences, self._explanations
         if join is not None:
             merged, explanations = joined(merged, explanations, join)
+        kept = [selection.of(sequence) for sequence in merged]
+        lost = lost_rows(sequence for sequence in kept if sequence is not None)
         rewards = GroupRewards(of_log, self._options.rewards.get(self._group_id, ()))
-        firsts = [sequence.turns[0] for sequence in merged]
-        unmatched = rewards.unmatched({turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)})
-        findings = [*self._findings, *routing_changes(merged), *lost_rows(merged)]
-        findings += [*selection.findings(merged), *unmatched]
-        sequences = training_sequences(merged, explanations, selection)
+        findings = [*self._findings, *routing_changes(merged), *lost, *selection.findings(merged, kept)]
+        findings += [*_unmatched(rewards, merged), *rewards.reserved()]
+        sequences = training_sequences(merged, explanations, kept)
         described = with_group_metadata(map(rewards.on, sequences), made)
         if join is not None:
             described = map(partial(named_after, self._options.policy), described)
@@ -108,6 +108,15 @@ class GroupPasses:
         whole = described if placer is None else map(placer.with_processed, described)
         counts = self._exchanges, self._turns
         return CompiledGroup(self._group_id, whole, findings, *counts, merged, explanations)
+
+
+def _unmatched(rewards: GroupRewards, merged: Sequence[OpenSequence]) -> list[Finding]:
+    """The rewards that are for none of these sequences."""
+    firsts = [sequence.turns[0] for sequence in merged]
+    rollout_ids = set().union(*(sequence.rollout_ids for sequence in merged))
+    return rewards.unmatched(
+        {turn.rollout_id for turn in firsts}, {*map(sequence_id_of, firsts)}, rollout_ids
+    )
 
 
 def compile_groups(

@@ -5,6 +5,8 @@ mark_as_text       a mark such as <tool_call> was sampled letter by letter and b
                    token and does not come back
 half_character     the sampled ids end or begin within a character, and no text holds them
 unknown_id         the tokenizer has no such id: it is another model's
+
+Some tokenizers put a space in front of every text, and take one off what they decode. So does this.
 """
 
 from collections.abc import Sequence
@@ -39,15 +41,22 @@ def retokenization(sampled_ids: Sequence[int], tokenizer: Tokenizer) -> Retokeni
         return Retokenization("unknown_id", len(pieces) - len(known), at, [sampled_ids[at]], [])
     spelled = b"".join(known)
     text = spelled.decode(errors="replace")
-    encoded_ids = tokenizer.ids_of(text)
+    takes_off = tokenizer.has_space_in_front and text.startswith(" ")
+    encoded_ids = tokenizer.ids_of(text[takes_off:])
     if encoded_ids == list(sampled_ids):
         return None
     if text.encode() != spelled:
         return _around_half_character(sampled_ids, encoded_ids)
-    kept = _kept(known, sampled_ids, [tokenizer.bytes_of(each) or b"" for each in encoded_ids], encoded_ids)
+    encoded = [tokenizer.bytes_of(each) or b"" for each in encoded_ids]
+    if tokenizer.has_space_in_front and not takes_off and encoded:
+        encoded[0] = encoded[0].removeprefix(b" ")  # which stands before the text
+    kept = _kept(known, sampled_ids, encoded, encoded_ids)
+    if all(kept):
+        more = encoded_ids[: len(encoded_ids) - len(sampled_ids)]
+        return Retokenization("split_differently", 0, 0, [], more)
     start, end = _first_run(kept)
     before, behind = sum(map(len, known[:start])), sum(map(len, known[end:]))
-    now = _within(encoded_ids, tokenizer, before, len(spelled) - behind)
+    now = _within(encoded_ids, encoded, before, len(spelled) - behind)
     is_mark = any(map(tokenizer.is_added, sampled_ids[start:end])) != any(map(tokenizer.is_added, now))
     kind: Kind = "mark_as_text" if is_mark else "split_differently"
     return Retokenization(kind, kept.count(False), start, list(sampled_ids[start:end]), now)
@@ -87,7 +96,7 @@ def _first_run(kept: Sequence[bool]) -> tuple[int, int]:
     return start, end
 
 
-def _within(ids: Sequence[int], tokenizer: Tokenizer, start: int, end: int) -> list[int]:
+def _within(ids: Sequence[int], pieces: Sequence[bytes], start: int, end: int) -> list[int]:
     """The ids that spell the bytes [start, end) of their text."""
-    edges = _edges([tokenizer.bytes_of(each) or b"" for each in ids])
+    edges = _edges(pieces)
     return [each for each, (begin, stop) in zip(ids, edges, strict=True) if begin < end and stop > start]

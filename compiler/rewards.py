@@ -1,15 +1,22 @@
 """Rewards on the sequences that they are for: those in the log, and those of a file that wins over the log.
 
 The most specific one counts: for the sequence, for its rollout, for its whole group; among equals the last.
+What a reward says of itself stands in the sequence's metadata, but for the RESERVED keys: under these stands
+only what was recorded.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from turnstile.addon.tracelog.records import Reward
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.sequence import TrainingSequence
+
+RESERVED = ("group", "policy", "weight_version_read")  # keys of a sequence's metadata
+
+NO_SEQUENCE = "of which these logs give no sequence"
+MERGED = "whose turns all went on sequences of other rollouts: name one of these, or their rollout"
 
 Target = tuple[str | None, str | None]  # rollout, sequence
 RewardsByGroup = Mapping[str, Sequence["GivenReward"]]
@@ -22,11 +29,22 @@ class GivenReward(NamedTuple):
     file: str  # name of the log, or of the file of rewards
     line: int | None = None  # of the file of rewards
 
-    def unmatched(self, target: str) -> Finding:
+    @property
+    def target(self) -> str:
+        """What it is for, in words."""
+        reward, group = self.reward, f"group {self.reward.group_id}"
+        if reward.sequence_id is not None:
+            return f"sequence {reward.sequence_id} of {group}"
+        return group if reward.rollout_id is None else f"rollout {reward.rollout_id} of {group}"
+
+    def unmatched(self, target: str, why: str = NO_SEQUENCE) -> Finding:
         """That there is nothing which the reward could be for."""
+        return self.warning("unmatched_reward", f"a reward for {target}, {why}")
+
+    def warning(self, kind: str, message: str) -> Finding:
+        """Something about it is doubtful."""
         where = "" if self.line is None else f"line {self.line}: "
-        message = f"{where}a reward for {target}, of which these logs give no sequence"
-        return Finding("unmatched_reward", "warning", None, None, self.file, None, message)
+        return Finding(kind, "warning", None, None, self.file, None, where + message)
 
 
 class GroupRewards:
@@ -44,20 +62,37 @@ class GroupRewards:
         given = next(found, None)
         if given is None:
             return sequence
-        reward = given.reward
-        return replace(sequence, reward=reward.reward, metadata={**sequence.metadata, **reward.metadata})
+        said = {key: value for key, value in given.reward.metadata.items() if key not in RESERVED}
+        return replace(sequence, reward=given.reward.reward, metadata={**sequence.metadata, **said})
 
-    def unmatched(self, rollout_ids: Collection[str | None], sequence_ids: Collection[str]) -> list[Finding]:
-        """A finding for each rollout and sequence with a reward that is not among these."""
+    def unmatched(
+        self,
+        rollout_ids: Collection[str | None],
+        sequence_ids: Collection[str],
+        merged: Collection[str | None] = (),
+    ) -> list[Finding]:
+        """A finding for each rollout and sequence with a reward that is not among these.
+
+        `merged` are the rollouts with turns in any sequence, those of other rollouts included.
+        """
         found = []
         for source in self._sources:
             for (rollout_id, sequence_id), given in source.items():
-                of_group = f"of group {given.reward.group_id}"
                 if sequence_id is not None and sequence_id not in sequence_ids:
-                    found.append(given.unmatched(f"sequence {sequence_id} {of_group}"))
+                    found.append(given.unmatched(given.target))
                 elif rollout_id is not None and rollout_id not in rollout_ids:
-                    found.append(given.unmatched(f"rollout {rollout_id} {of_group}"))
+                    why = MERGED if rollout_id in merged else NO_SEQUENCE
+                    found.append(given.unmatched(given.target, why))
         return found
+
+    def reserved(self) -> Iterator[Finding]:
+        """A finding for each reward with metadata under a reserved key, which is left out."""
+        for source in self._sources:
+            for given in source.values():
+                if keys := ", ".join(key for key in RESERVED if key in given.reward.metadata):
+                    message = f"the metadata of a reward for {given.target} holds {keys}: left out, for "
+                    message += "there stands what was recorded; take another key"
+                    yield given.warning("reward_metadata", message)
 
 
 def _latest(rewards: Iterable[GivenReward]) -> dict[Target, GivenReward]:

@@ -1,7 +1,8 @@
 """What of the sequences the user wants: none above a length, none whose routing cannot be believed.
 
 A sequence that is too long is cut, everything it holds at the same token, and flagged `truncated`; the turns
-of which no sampled token is left go. One of which nothing trainable is left stays out.
+of which no sampled token is left go. One of which nothing trainable is left stays out. Rows of the routing
+that a turn which goes computed anew, and did not tell, are unknown in what is left as well.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,10 +34,14 @@ class Selection:
             kept = cut
         return None if self._is_distrusted(kept) else kept
 
-    def findings(self, sequences: Sequence[OpenSequence]) -> Iterator[Finding]:
-        """What is cut, one for each sequence, and what is left out, one for each of its calls."""
-        for whole in sequences:
-            kept = self.of(whole)
+    def findings(
+        self, sequences: Sequence[OpenSequence], parts: Sequence[OpenSequence | None]
+    ) -> Iterator[Finding]:
+        """What is cut, one for each sequence, and what is left out, one for each of its calls.
+
+        `parts` are what `of` gave for each.
+        """
+        for whole, kept in zip(sequences, parts, strict=True):
             too_long = (
                 f"its sequence has {len(whole.tokens_T)} tokens, more than the {self.max_tokens} wanted"
             )

@@ -1,7 +1,6 @@
 """Open sequences as training sequences: which tokens are trained, under which weights, and from where."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +12,8 @@ from turnstile.compiler.forest import equal_front
 from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.routing.outcome import routed_experts_of
-from turnstile.compiler.selection import EVERYTHING, TRUNCATED, Selection
-from turnstile.compiler.sequence import Call, Parent, TrainingSequence
+from turnstile.compiler.selection import TRUNCATED
+from turnstile.compiler.sequence import Call, Cause, Parent, TrainingSequence
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
 from turnstile.compiler.turn import Turn
 
@@ -25,26 +24,26 @@ Versions = list[tuple[int, str]]  # (token index, version from there on)
 def training_sequences(
     sequences: Sequence[OpenSequence],
     explanations: Sequence[Explanation],
-    selection: Selection = EVERYTHING,
+    kept: Sequence[OpenSequence | None],
 ) -> Iterator[TrainingSequence]:
-    """What is wanted of one group's sequences, in the order in which they were started.
+    """What is kept of one group's sequences, in the order in which they were started.
 
-    `explanations` tell why each was started. One whose parent is left out has no parent.
+    `explanations` tell why each was started, `kept` what is wanted of each, None for nothing. One that
+    shares nothing with what is kept of its parent has no parent.
     """
     owners = {id(turn): sequence for sequence in sequences for turn in sequence.turns}
-    stale, left_out = sequences_with_stale_cache(sequences), set[str]()
+    parts = {id(whole): part for whole, part in zip(sequences, kept, strict=True)}
+    stale = sequences_with_stale_cache(sequences)
     for index, (whole, explanation) in enumerate(zip(sequences, explanations, strict=True)):
-        if (sequence := selection.of(whole)) is None:
-            left_out.add(sequence_id_of(whole.turns[0]))
+        if (sequence := parts[id(whole)]) is None:
             continue
         flags = {flag for turn in sequence.turns for flag in turn.flags}
         if index in stale:
             flags.add("stale_cache")
         if sequence is not whole:
             flags.add(TRUNCATED)
-        parent = _parent_of(whole, explanation, owners)
-        if parent is not None and parent.sequence_id in left_out:
-            parent = None
+        left = _left(whole, explanation, owners)
+        parent = _parent(sequence, None if left is None else parts[id(left)], explanation.cause)
         yield _training_sequence(sequence, parent, tuple(sorted(flags)))
 
 
@@ -68,7 +67,7 @@ def _training_sequence(
         routed_experts=routed_experts_of(sequence),
         images=sequence.images,
         exchanges=tuple(Call(turn.exchange_id, turn.choice) for turn in sequence.turns),
-        parent=parent and replace(parent, shared_tokens=min(parent.shared_tokens, len(sequence.tokens_T))),
+        parent=parent,
         finish_reasons=tuple(turn.finish_reason or "" for turn in sequence.turns),
         sampling=tuple(turn.sampling for turn in sequence.turns),
         flags=flags,
@@ -76,22 +75,24 @@ def _training_sequence(
     )
 
 
-def _parent_of(
+def _left(
     sequence: OpenSequence, explanation: Explanation, owners: Mapping[int, OpenSequence]
-) -> Parent | None:
-    """The forest's parent, or the sequence that explains the start where that shares as many tokens.
+) -> OpenSequence | None:
+    """The forest's parent, or the sequence that explains the start where that shares as many tokens."""
+    if sequence.parent is None or explanation.about is None:
+        return sequence.parent
+    about = owners[id(explanation.about)]
+    return about if _shared(about, sequence) >= sequence.shared_tokens else sequence.parent
 
-    What they share counts as they are in the end, for both may have grown alike since.
+
+def _parent(sequence: OpenSequence, left: OpenSequence | None, cause: Cause) -> Parent | None:
+    """That `sequence` left another one, both as they are kept; None where they share nothing.
+
+    What they share counts as they are in the end, for both may have grown alike since, or been cut.
     """
-    if sequence.parent is None:
+    if left is None or not (shared := _shared(left, sequence)):
         return None
-    parent, shared = sequence.parent, _shared(sequence.parent, sequence)
-    if explanation.about is not None:
-        about = owners[id(explanation.about)]
-        shared_about = _shared(about, sequence)
-        if shared_about >= sequence.shared_tokens:
-            parent, shared = about, shared_about
-    return Parent(sequence_id_of(parent.turns[0]), shared, explanation.cause)
+    return Parent(sequence_id_of(left.turns[0]), shared, cause)
 
 
 def _shared(one: OpenSequence, other: OpenSequence) -> int:

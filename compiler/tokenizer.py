@@ -33,6 +33,8 @@ class Tokenizer:
             token_id: token.content for token_id, token in library.get_added_tokens_decoder().items()
         }
         self._bytes: dict[int, bytes | None] = {}
+        self.has_space_in_front = self._takes_off_space()
+        """Whether a space is put in front of a text that is encoded, and taken off one that is decoded."""
 
     def bytes_of(self, token_id: int) -> bytes | None:
         """What one id stands for; None when the vocabulary has no such id."""
@@ -48,6 +50,11 @@ class Tokenizer:
         """The ids of a text; marks that are written out in it become their ids."""
         return list(self._library.encode(text, add_special_tokens=False).ids)
 
+    def _takes_off_space(self) -> bool:
+        ids = self.ids_of("a")
+        spelled = b"".join(self.bytes_of(each) or b"" for each in ids).decode(errors="replace")
+        return spelled[:1] == " " and self._library.decode(ids, skip_special_tokens=False) == spelled[1:]
+
     def _spelled(self, token_id: int) -> bytes | None:
         if token_id in self._added:
             return self._added[token_id].encode()
@@ -55,7 +62,10 @@ class Tokenizer:
         if piece is None:
             return None
         if self._is_byte_level:
-            return bytes(_BYTES_BY_CHARACTER[character] for character in piece)
+            told = [_BYTES_BY_CHARACTER.get(character) for character in piece]
+            known = [byte for byte in told if byte is not None]
+            # an entry with any other character is spelled as it stands there
+            return bytes(known) if len(known) == len(told) else piece.encode()
         if found := _BYTE.fullmatch(piece):
             return bytes([int(found[1], 16)])
         return piece.replace("\u2581", " ").encode()

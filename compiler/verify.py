@@ -76,6 +76,9 @@ def _verify_log(path: Path, exchange_ids: dict[str, Path]) -> None:
                     raise InvariantBroken(f"{place}: {fault}")
     except LogCorruptError as error:
         raise InvariantBroken(f"{path}: log_corrupt at offset {error.offset}: {error.reason}") from error
+    except (AttributeError, TypeError, ValueError) as error:  # checksums do not tell what a field holds
+        message = f"{path}: a record does not hold what it should: {error!r}"
+        raise InvariantBroken(message) from error
 
 
 def _forwarding_fault(exchange: Exchange) -> str:

@@ -81,11 +81,6 @@ class Harness:
     n: int = 1
     names_first_row: bool = False  # of routed experts: it gets what it asks for, and no more is asked
 
-    @property
-    def wants_logprobs(self) -> bool:
-        """Whether logprobs in the reply are its own wish."""
-        return LOGPROBS in self.flags
-
 
 @dataclass(frozen=True, slots=True)
 class Asking:

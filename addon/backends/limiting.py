@@ -5,6 +5,7 @@ SGLang and vLLM take `max_completion_tokens`, else `max_tokens`; null, and with 
 
 from collections.abc import Mapping
 
+from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.json_edit import JsonObject, parse_object
 
@@ -14,16 +15,24 @@ _FIELDS = ("max_completion_tokens", "max_tokens")
 def lowered(body: bytes, at_most: int, context_left: int | None) -> dict[str, int]:
     """The fields to set so that the request samples no more than `at_most` tokens; {} where it does anyhow.
 
-    A request that names no number gets one, but no more than `context_left`: a backend refuses what its
-    context cannot hold. Raises AskingError when the body is no JSON object.
+    A request that names no number gets one only where that is surely less than `context_left`: SGLang refuses
+    what its context cannot hold, and stops at its end by itself. Raises AskingError when the body is no JSON
+    object.
     """
     request = parse_object(body)
     named = {name: number for name in _FIELDS if (number := _number(request, name))}
     if named:
         return {name: at_most for name, number in named.items() if number > at_most}
-    if context_left is None:
-        return {_FIELDS[0]: at_most}
-    return {_FIELDS[0]: at_most} if at_most < context_left else {}
+    return {_FIELDS[0]: at_most} if context_left is not None and at_most < context_left else {}
+
+
+def names_limit(body: bytes) -> bool:
+    """Whether a request says how much it may sample at the most."""
+    try:
+        request = parse_object(body)
+    except AskingError:
+        return False
+    return any(_number(request, name) for name in _FIELDS)
 
 
 def context_length(facts: BackendFacts | None) -> int | None:

@@ -172,7 +172,17 @@ def _finish_reason(choice: Choice) -> str | None:
     of_engine = inner_object(choice.meta_info, "finish_reason")
     if of_engine.get("type") == "abort":  # a layer above the engine may have called it something else
         return "abort"
-    return _first(str, (choice.fields, "finish_reason"), (of_engine, "type"))
+    found = _first(str, (choice.fields, "finish_reason"), (of_engine, "type"))
+    # JSON can spell half a surrogate pair, which no format of text can hold
+    return None if found is None or not _is_unicode(found) else found
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _cached_tokens(choice: Choice) -> int | None:

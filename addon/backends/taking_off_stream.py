@@ -108,7 +108,9 @@ def take_off_rest(event: RawEvent, hidden: Hidden) -> bytes:
     if event.data is None or not isinstance(chunk, dict):
         return event.raw
     edited = take_off_chunk(event.data, chunk, hidden)
-    return b"" if edited is None else with_data(event, edited)
+    if edited is None:
+        return b""
+    return event.raw if edited is event.data else with_data(event, edited)
 
 
 def _is_empty(chunk: Mapping[str, Any], sglext_stays: bool, no_usage: bool) -> bool:

@@ -1,7 +1,10 @@
 """Asks the backend how it tokenises the messages of a chat request, template and tools included.
 
-Both servers tell at POST /tokenize: SGLang from 0.5.12 on. Of images they give the placeholders there, not
-what these grow to. The ids stay text: nobody needs them as numbers here.
+Both servers tell that at POST /tokenize: SGLang from 0.5.12 on. Of images they give the placeholders there,
+not what these grow to. The ids stay text: nobody needs them as numbers here.
+
+How much the context holds stands at GET /v1/models. The `max_model_len` that SGLang gives beside the ids is
+the tokenizer's own, often more than the context.
 """
 
 import http.client
@@ -65,6 +68,28 @@ def tokenized(
         if isinstance(getattr(error, "reason", None), TimeoutError):  # as urllib wraps it
             raise TimeoutError from error
         return None
+
+
+def listed_context(url: str, authorization: str | None, timeout_s: float = TIMEOUT_S) -> int | None:
+    """The tokens that the context holds, as GET /v1/models says; blocks for one request.
+
+    The least of all models there; None where none says it, or nothing answers.
+    """
+    headers = {"Authorization": authorization} if authorization else {}
+    try:
+        with _opener().open(
+            urllib.request.Request(f"{url}/v1/models", None, headers), timeout=timeout_s
+        ) as told:
+            listed = json.loads(told.read(_ANSWER_LIMIT_BYTES))
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        return None
+    models = listed.get("data") if isinstance(listed, dict) else None
+    lengths = (
+        [model.get("max_model_len") for model in models if isinstance(model, dict)]
+        if isinstance(models, list)
+        else []
+    )
+    return min((length for length in lengths if type(length) is int and length > 0), default=None)
 
 
 def given_ids(body: bytes) -> int | None:

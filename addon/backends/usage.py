@@ -5,13 +5,14 @@ backslash before it. The last one counts: of a stream it is that of the whole.
 """
 
 import json
+import re
 from typing import NamedTuple
 
 from turnstile.addon.backends.json_edit import BYTE_FOR_BYTE
 
 MARK = b'"usage"'
+_OBJECT = re.compile(rb"\s*:\s*(?=\{)")  # behind a key; a sampled token that is spelled so is no key
 _LONGEST = 4096  # bytes of a usage object
-_TRIES = 4
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -25,23 +26,18 @@ class TokenCounts(NamedTuple):
 def token_counts(reply: bytes) -> TokenCounts | None:
     """What the usage of a whole reply or of a stream says; None where it says nothing."""
     end = len(reply)
-    for _ in range(_TRIES):
-        at = reply.rfind(MARK, 0, end)
-        if at < 0:
-            return None
-        if (counts := _counts_behind(reply, at + len(MARK))) is not None:
+    while (at := reply.rfind(MARK, 0, end)) >= 0:
+        found = _OBJECT.match(reply, at + len(MARK))
+        if found and (counts := _counts_at(reply, found.end())) is not None:
             return counts
         end = at
     return None
 
 
-def _counts_behind(reply: bytes, at: int) -> TokenCounts | None:
-    text = reply[at : at + _LONGEST].decode(BYTE_FOR_BYTE).lstrip()
+def _counts_at(reply: bytes, at: int) -> TokenCounts | None:
     try:
-        usage, _ = _decode(text.removeprefix(":").lstrip())
+        usage, _ = _decode(reply[at : at + _LONGEST].decode(BYTE_FOR_BYTE))
     except (ValueError, RecursionError):
-        return None
-    if not isinstance(usage, dict):
         return None
     prompt, sampled = usage.get("prompt_tokens"), usage.get("completion_tokens")
     if type(prompt) is int and type(sampled) is int and prompt >= 0 and sampled >= 0:

@@ -34,7 +34,7 @@ from turnstile.addon.capture.shortcomings import (
     note_streamed_by_others,
     note_uncaptured,
 )
-from turnstile.addon.capture.told_prompts import told_prompt
+from turnstile.addon.capture.told_prompts import told_context, told_prompt
 from turnstile.addon.capture.trajectory_limit import room_for_answer, without_room
 from turnstile.addon.tracelog.records import Exchange, Outcome, content_decoded, in_order, spliced
 
@@ -163,7 +163,8 @@ async def _ask(session: Session, held: InFlight) -> None:
     held.resent = resent_by(session, held.route, body, facts)
     prompt = await told_prompt(session, held, body, facts)
     held.resent = settled(session, held.resent, prompt, facts)
-    room = room_for_answer(session, held, body, facts, prompt)
+    context = await told_context(session, held, facts)
+    room = room_for_answer(session, held, body, context, prompt)
     if isinstance(room, Answer):
         await _refuse(session, held, room)
         return

@@ -20,21 +20,21 @@ async def make_group(session: Session, request: Request) -> Answer:
     """Makes the group that the body describes.
 
     The same once more changes nothing; a group that has only been used so far is made from now on. One that
-    was made otherwise is refused with 409.
+    was made otherwise is refused with 409. While one is being written, what else names it waits: it may fail.
     """
     group = _posted(request, posted_group)
     if isinstance(group, Answer):
         return group
     state = session.groups.used(group.group_id)
-    before = state.made
-    if before is not None:
-        return _made(group) if _same(before, group) else _exists(before, group)
-    state.made = group  # at once: the same id may be posted while this one is written
-    try:
-        await session.recorder.record_entry(group)
-    except LogWriteError as error:
-        state.made = None
-        return _not_recorded(error)
+    async with state.making:
+        before = state.made
+        if before is not None:
+            return _made(group) if _same(before, group) else _exists(before, group)
+        try:
+            await session.recorder.record_entry(group)
+        except LogWriteError as error:
+            return _not_recorded(error)
+        state.made = group
     return _made(group)
 
 

@@ -5,6 +5,7 @@ are remembered, of each the ROLLOUTS rollouts seen last. A group that is forgott
 again, without its limit and counts; the log keeps all of it.
 """
 
+from asyncio import Lock
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class GroupState:
     prompt_tokens: int = 0  # of the replies that say so
     sampled_tokens: int = 0
     rewards: int = 0
+    making: Lock = field(default_factory=Lock)  # held while it is being written that it is made
     lengths: KnownLengths = field(default_factory=KnownLengths)  # of prompts, where there is a limit
     _seen: OrderedDict[str, None] = field(default_factory=OrderedDict)  # rollouts, the latest last
 

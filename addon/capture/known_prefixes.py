@@ -15,7 +15,8 @@ neither is believed again what it rested on.
 The rows of a prompt that the backend computes anew are not the known ones. A reply with fewer cached tokens
 than rows that were left out has lost those between; what was remembered is then cut to what was cached.
 
-What is remembered is digests, numbers and ids, of the latest exchanges; new weights end all of it.
+What is remembered is digests, numbers and ids, of the latest exchanges; new weights end all of it, and
+another backend what was believed, too.
 """
 
 import hashlib
@@ -82,6 +83,11 @@ class KnownPrefixes:
         self._texts = TokenTexts(text_bytes)  # of the same keys
         self._limit = exchanges
         self._weights: str | None = None
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """For another backend: neither rows nor what may be believed are known."""
+        self.clear()
         self._one_came_back = self._one_did_not = False  # an answer, as the tokens that were sampled
         self.believes_told = True  # the ids that the backend gives beforehand
 
@@ -122,9 +128,8 @@ class KnownPrefixes:
         except UndecodableReply:
             self.lose(resent)
             return
-        for reading in readings:
-            for version in reading.weight_versions.values():
-                self.weights_seen(version)
+        for version in (each for reading in readings for each in reading.weight_versions.values()):
+            self.weights_seen(version)
         longest = self._longest(resent.known)
         is_valid = start <= _first_unknown(longest.tokens)  # what it rests on was not withdrawn meanwhile
         if len(readings) == 1 and longest.tokens:  # several samples share a prompt, which is cached for all

@@ -10,9 +10,11 @@ from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.capture.annotations import annotate, is_annotated, note_unrecorded
-from turnstile.addon.tracelog.records import Exchange, content_decoded
+from turnstile.addon.tracelog.records import Exchange, Headers, content_decoded
 
 KEPT_BYTES = 128 << 20
+
+type _Reply = tuple[bytes, Headers]  # of an exchange no more than is read: its images would take more room
 
 
 class KeptReplies:
@@ -20,26 +22,27 @@ class KeptReplies:
 
     def __init__(self, limit_bytes: int = KEPT_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
+        self._replies = OrderedDict[str, _Reply]()
         self._bytes = 0
 
     def keep(self, flow_id: str, exchange: Exchange) -> None:
         """Keeps the reply, and lets go of the oldest ones when they are too many bytes together."""
-        size = _size(exchange)
-        if size > self._limit_bytes or flow_id in self._exchanges:
+        reply = exchange.reply, exchange.reply_headers
+        size = _size(reply)
+        if size > self._limit_bytes or flow_id in self._replies:
             return
-        self._exchanges[flow_id] = exchange
+        self._replies[flow_id] = reply
         self._bytes += size
         while self._bytes > self._limit_bytes:
-            self._bytes -= _size(self._exchanges.popitem(last=False)[1])
+            self._bytes -= _size(self._replies.popitem(last=False)[1])
 
     def get(self, flow_id: str) -> bytes | None:
         """The reply without its content-encoding; None when it is not kept.
 
         Raises ValueError when that cannot be undone.
         """
-        exchange = self._exchanges.get(flow_id)
-        return None if exchange is None else content_decoded(exchange.reply, exchange.reply_headers)
+        reply = self._replies.get(flow_id)
+        return None if reply is None else content_decoded(*reply)
 
     def reply_of(self, flow: HTTPFlow) -> bytes:
         """The flow's reply as the backend sent it where that is kept, else as the flow has it.
@@ -74,5 +77,6 @@ class Onlookers:
             note_unrecorded(flow, problem)
 
 
-def _size(exchange: Exchange) -> int:
-    return len(exchange.reply) + len(exchange.request)
+def _size(reply: _Reply) -> int:
+    body, headers = reply
+    return len(body) + sum(len(name) + len(value) for name, value in headers)

@@ -15,10 +15,16 @@ from typing import Any
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.json_edit import JsonObject, array_items, parse_object
 
+# White space as a JSON string may hold it: escaped, or beyond ASCII. What else it takes is sorted out later.
+_SPACE = rb"(?:[\s\x80-\xff]|\\[bfnrt]|\\u[0-9A-Fa-f]{4})*+"
 # A string that begins with a scheme or a slash, which a serialiser may write \/. The base64 of a JPEG begins
 # with /9j/ and is no path.
-_BEGINS_LIKE_A_PLACE = re.compile(rb'"\s*(?:[Hh][Tt][Tt][Pp][Ss]?:|[Ff][Ii][Ll][Ee]:|\\?/(?!9j\\?/))')
-_ENDS_LIKE_A_PICTURE = re.compile(rb'\.(?:[Pp][Nn][Gg]|[Jj][Pp][Ee]?[Gg]|[Ww][Ee][Bb][Pp]|[Gg][Ii][Ff])\s*"')
+_BEGINS_LIKE_A_PLACE = re.compile(
+    rb'"' + _SPACE + rb"(?:[Hh][Tt][Tt][Pp][Ss]?:|[Ff][Ii][Ll][Ee]:|\\?/(?!9j\\?/))"
+)
+_ENDS_LIKE_A_PICTURE = re.compile(
+    rb"\.(?:[Pp][Nn][Gg]|[Jj][Pp][Ee]?[Gg]|[Ww][Ee][Bb][Pp]|[Gg][Ii][Ff])" + _SPACE + rb'"'
+)
 _ESCAPED_ASCII = re.compile(rb"\\u00[0-7]")  # which a serialiser writes for control characters at the most
 _WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _FILE = re.compile(r"file:|/(?!9j/)|(?!data:).*\.(?:png|jpe?g|webp|gif)$", re.IGNORECASE | re.DOTALL)

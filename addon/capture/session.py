@@ -7,6 +7,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
+from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.capture.backend_watch import BackendWatch
 from turnstile.addon.capture.counters import Counters
 from turnstile.addon.capture.fetched_images import FetchedImages
@@ -40,8 +41,14 @@ class Session:
     said: set[str] = field(default_factory=set)  # what the console was told and need not be told again
     onlookers: Onlookers = field(default_factory=Onlookers)
     cannot_tokenize: bool = False  # the backend has no /tokenize
+    context_of: tuple[BackendFacts, int | None] | None = None  # tokens that the list of models names
     slow_to_tokenize_until: float = 0.0  # by the monotonic clock; until then only who must know asks it
     fell_back: bool = False  # with streaming=auto: a live stream was not whole, so all are buffered now
+
+    def begin_anew(self) -> None:
+        """Forgets what the backend has shown: it may be another server, or the same one started anew."""
+        self.prefixes.begin_anew()
+        self.cannot_tokenize, self.slow_to_tokenize_until = False, 0.0
 
 
 def open_session(settings: Settings, onlookers: Onlookers) -> Session:
@@ -56,7 +63,7 @@ def open_session(settings: Settings, onlookers: Onlookers) -> Session:
     recorder, prefixes = Recorder(writer, settings.durability), KnownPrefixes()
 
     def learned(facts: Mapping[str, Any]) -> None:
-        prefixes.clear()  # it may be another server, or the same one started anew
+        session.begin_anew()
         recorder.set_backend(facts)
 
     def weights_read(reading: WeightReading) -> None:
@@ -70,11 +77,12 @@ def open_session(settings: Settings, onlookers: Onlookers) -> Session:
         weights_read,
         shortcoming_of=partial(routing_problem, settings.moe),
     )
-    backend.start()
-    logger.info("turnstile: recording into %s", writer.position.path)
     weights = WeightReader(settings.backend_url, weights_read)
     images = FetchedImages(settings.image_hosts)
-    return Session(settings, recorder, backend, weights, images, prefixes, onlookers=onlookers)
+    session = Session(settings, recorder, backend, weights, images, prefixes, onlookers=onlookers)
+    backend.start()
+    logger.info("turnstile: recording into %s", writer.position.path)
+    return session
 
 
 @cache

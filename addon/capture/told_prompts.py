@@ -11,12 +11,14 @@ import time
 
 from turnstile.addon.backends.errors import BackendUnreachable
 from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.limiting import context_length
 from turnstile.addon.backends.tokenizing import (
     LARGEST_BODY,
     TIMEOUT_S,
     TokenizedPrompt,
     can_tokenize,
     given_ids,
+    listed_context,
     tokenized,
 )
 from turnstile.addon.capture.in_flight import InFlight
@@ -46,10 +48,34 @@ async def told_prompt(
         asked = asyncio.to_thread(tokenized, url, body, authorization, patience_s)
         return await asyncio.wait_for(asked, patience_s)
     except BackendUnreachable:
-        session.cannot_tokenize = True
+        if session.backend.known is facts:  # and no other server by now
+            session.cannot_tokenize = True
     except TimeoutError:
         session.slow_to_tokenize_until = time.monotonic() + PAUSE_S
     return None
+
+
+async def told_context(session: Session, held: InFlight, facts: BackendFacts | None) -> int | None:
+    """The tokens that the backend's context holds, for a group with a limit; None where it does not say.
+
+    SGLang's own settings name it only where it was started so. Where they do not, the list of models is asked
+    for once.
+    """
+    if session.groups.used(held.route.group_id).max_trajectory_tokens is None:
+        return None
+    if facts is None:
+        return None
+    if (known := context_length(facts)) is not None:
+        return known
+    if session.context_of is None or session.context_of[0] is not facts:
+        authorization = held.flow.request.headers.get("authorization")
+        asked = asyncio.to_thread(listed_context, session.settings.backend_url, authorization, SOON_S)
+        try:
+            listed = await asyncio.wait_for(asked, SOON_S)
+        except TimeoutError:
+            listed = None
+        session.context_of = (facts, listed)
+    return session.context_of[1]
 
 
 def _rows_depend_on_it(session: Session, held: InFlight) -> bool:

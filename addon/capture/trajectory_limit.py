@@ -7,6 +7,9 @@ What is promised, for chat completions of a group that has a limit:
 - Else a prompt counts for what is known of it, see known_lengths: it may be longer. A whole reply that shows
   a prompt which leaves no room is recorded and not handed on; of a live stream, the next turn is refused. An
   answer can pass the limit by as much as the prompt was longer than known.
+- No number is added that the backend's context might not hold, for SGLang refuses such a request: not where
+  nobody tells its context, nor where a prompt that is not counted has more bytes than would be left. A whole
+  reply to a request without a number is recorded and not handed on where it passes the limit.
 - A harness's own smaller `max_tokens` or `max_completion_tokens` stays. Which of the two the harness names is
   lowered, `max_completion_tokens` is added where it names none; `n` choices get as much each.
 
@@ -19,8 +22,7 @@ from dataclasses import dataclass, field
 from mitmproxy.http import Response
 
 from turnstile.addon.backends.errors import AskingError
-from turnstile.addon.backends.facts import BackendFacts
-from turnstile.addon.backends.limiting import context_length, lowered
+from turnstile.addon.backends.limiting import lowered, names_limit
 from turnstile.addon.backends.tokenizing import TokenizedPrompt
 from turnstile.addon.backends.usage import TokenCounts, token_counts
 from turnstile.addon.capture.answers import Answer, invalid_request
@@ -28,6 +30,8 @@ from turnstile.addon.capture.groups import GroupState
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.known_lengths import openings
 from turnstile.addon.capture.session import Session
+
+_IMAGE = b"image_url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,13 @@ def room_for_answer(
     session: Session,
     held: InFlight,
     body: bytes,
-    facts: BackendFacts | None,
+    context: int | None,
     counted: TokenizedPrompt | None,
 ) -> Room | Answer:
     """What the request may sample, as its group wants; the refusal where nothing is left.
 
-    `counted` is the prompt as the backend counts it, None where it does not.
+    `context` are the tokens that the backend's context holds, where it says so; `counted` is the prompt as
+    the backend counts it, None where it does not.
     """
     group = session.groups.used(held.route.group_id)
     limit = group.max_trajectory_tokens
@@ -60,21 +65,28 @@ def room_for_answer(
         prompt = counted.count
     if prompt >= limit:
         return _no_room(group, limit, prompt)
-    context = context_length(facts)
+    is_sure = counted is not None and _IMAGE not in body
+    longest = prompt if is_sure else max(prompt, len(body))  # a token has a byte at least
     try:
-        return Room(lowered(body, limit - prompt, None if context is None else context - prompt))
+        return Room(lowered(body, limit - prompt, None if context is None else context - longest))
     except AskingError:
         return Room()
 
 
 def without_room(session: Session, held: InFlight, reply: Response) -> Answer | None:
-    """What the harness gets instead of a whole reply that shows a prompt which left no room."""
+    """What the harness gets instead of a whole reply that passes the limit, see above."""
     group = session.groups.used(held.route.group_id)
     limit = group.max_trajectory_tokens
     counts = token_counts(reply.content or b"") if limit is not None and not reply.stream else None
-    if limit is None or counts is None or counts.prompt < limit:
+    if limit is None or counts is None:
         return None
-    return _no_room(group, limit, counts.prompt)
+    if counts.prompt >= limit:
+        return _no_room(group, limit, counts.prompt)
+    choices = max(1, held.asking.harness.n) if held.asking is not None else 1
+    whole = counts.prompt + counts.sampled // choices
+    if whole > limit and not names_limit(held.flow.request.content or b""):
+        return _no_room(group, limit, whole, "your messages and the answer")
+    return None
 
 
 def note_length(group: GroupState, held: InFlight, counts: TokenCounts | None) -> None:
@@ -85,9 +97,9 @@ def note_length(group: GroupState, held: InFlight, counts: TokenCounts | None) -
         group.lengths.note(held.route.rollout_id, held.opening, known)
 
 
-def _no_room(group: GroupState, limit: int, prompt: int) -> Answer:
+def _no_room(group: GroupState, limit: int, tokens: int, what: str = "your messages") -> Answer:
     message = (
         f"This trajectory's maximum length is {limit} tokens (max_trajectory_tokens of {group.group_id}). "
-        f"However, your messages resulted in {prompt} tokens. Please reduce the length of the messages."
+        f"However, {what} resulted in {tokens} tokens. Please reduce the length of the messages."
     )
     return invalid_request(400, message, code="context_length_exceeded", param="messages")

@@ -65,11 +65,6 @@ class SpilledParts:
         self._places.clear()
         self._unused.clear()
 
-    @property
-    def file_size(self) -> int:
-        """Bytes that the file has at the most; what was never written takes no room on the disk."""
-        return self._end
-
     def _free_place(self, sizes: list[int]) -> _Place:
         room = 1 << sum(sizes).bit_length()
         if unused := self._unused.get(room):

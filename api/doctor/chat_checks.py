@@ -14,7 +14,6 @@ from turnstile.doctor.server import CHAT, Answer, Server, encoded
 
 IDS_SINCE = (0, 5, 13)
 ID_FLAGS_SINCE = (0, 5, 20)
-SPANS_SINCE = (0, 5, 19)
 MAX_TOKENS = 4
 
 

@@ -25,9 +25,8 @@ _IMAGE = (
 def routing_check(asked: Asked) -> list[Check]:
     """Whether routed experts come back, in the shape that the model has; none for a dense model."""
     name, config = "routed experts", asked.facts.model_config or {}
-    is_moe = any(config.get(key) for key in ("num_experts", "n_routed_experts", "num_local_experts"))
     if not asked.facts.routed_experts_on:
-        if not is_moe:
+        if not asked.facts.has_experts:
             return []
         found = "the model has experts, the server does not tell which"
         return [Check(name, "off", found, f"start SGLang with {EXPERTS_FLAG}")]

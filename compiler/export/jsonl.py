@@ -53,7 +53,7 @@ def read(path: Path) -> Iterator[TrainingSequence]:
                 raise SequenceFileError(
                     f"{path}: line {number} is no training sequence: it has no {error.args[0]}"
                 ) from error
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, AttributeError) as error:
                 raise SequenceFileError(f"{path}: line {number} is no training sequence: {error}") from error
             yield sequence
 

@@ -81,7 +81,13 @@ def read(path: Path) -> Iterator[TrainingSequence]:
                 for row in batch.to_pylist():
                     yield from_record(_record(row, images))
                     count += 1
-    except (OSError, ValueError, KeyError, TypeError) as error:  # pyarrow's own errors are ValueErrors
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ) as error:  # pyarrow's own errors are ValueErrors
         raise SequenceFileError(
             f"{path}: cannot be read behind its first {count} sequences: {error!r}"
         ) from error

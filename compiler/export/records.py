@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnstile.compiler.export.record_types import check_types
 from turnstile.compiler.images.image import ProcessedImage, PromptImage
 from turnstile.compiler.routing.rows import Experts, narrowed
 from turnstile.compiler.sequence import Call, Parent, TrainingSequence
@@ -49,13 +50,14 @@ def from_record(record: Mapping[str, Any]) -> TrainingSequence:
 
     Raises ValueError, KeyError or TypeError for what is no sequence.
     """
+    check_types(record)
     return TrainingSequence(
         sequence_id=record["sequence_id"],
         group_id=record["group_id"],
         rollout_id=record["rollout_id"],
         tokens=_tokens(record["tokens"]),
         logprobs=_logprobs(record["logprobs"]),
-        segment_info=tuple((bool(is_trained), length) for is_trained, length in record["segment_info"]),
+        segment_info=tuple((is_trained, length) for is_trained, length in record["segment_info"]),
         weight_versions=tuple((index, version) for index, version in record["weight_versions"]),
         routed_experts=_routed_experts(record["routed_experts"], record["routed_experts_shape"]),
         images=tuple(_image(image) for image in record["images"]),
@@ -71,12 +73,18 @@ def from_record(record: Mapping[str, Any]) -> TrainingSequence:
 
 
 def _tokens(values: NDArray[np.int32] | Sequence[Any]) -> NDArray[np.int32]:
-    return values if isinstance(values, np.ndarray) else ids_from_list(values)
+    if not isinstance(values, np.ndarray):
+        return ids_from_list(values)
+    return _row_of(np.int32, values, "tokens")
 
 
 def _routed_experts(values: NDArray[Any] | str | None, shape: Sequence[int] | None) -> Experts | None:
     """An array, or base64 of little-endian int32."""
-    if values is None or isinstance(values, np.ndarray):
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind not in "iu":
+            raise TypeError(f"routed_experts are {values.dtype}, expected integers")
         return values
     if shape is None or len(shape) != 3:
         raise ValueError(f"routed_experts has the shape {shape}, expected [rows, layers, experts a token]")
@@ -88,10 +96,18 @@ def _routed_experts(values: NDArray[Any] | str | None, shape: Sequence[int] | No
 
 def _logprobs(values: NDArray[np.float64] | Sequence[Any]) -> NDArray[np.float64]:
     if isinstance(values, np.ndarray):
-        return values
+        return _row_of(np.float64, values, "logprobs")
     if not set(map(type, values)) <= {int, float}:
         raise TypeError("a logprob is no number")
     return np.array(values, np.float64)
+
+
+def _row_of(dtype: type[np.generic], values: NDArray[Any], name: str) -> NDArray[Any]:
+    if values.dtype != dtype or values.ndim != 1:
+        raise TypeError(
+            f"{name} are {values.dtype} in {values.ndim} dimensions, expected {dtype.__name__} in 1"
+        )
+    return values
 
 
 def _image(record: Mapping[str, Any]) -> PromptImage:

@@ -28,6 +28,7 @@ VERSION = 2
 _NAME = "turnstile sequences"
 _LEVEL = 3
 _BIG_INTEGER = 1
+_FAULTS = (ValueError, KeyError, TypeError, AttributeError)  # of what is no sequence
 _ARRAYS = ("tokens", "logprobs", "routed_experts")
 _DTYPES = {
     np.dtype(np.int32): "<i4",
@@ -82,7 +83,7 @@ def read(path: Path) -> Iterator[TrainingSequence]:
                 files = [image | {"data": images[image["sha256"]]} for image in item["images"]]
                 yield from_record(item | arrays | {"images": files})
                 count += 1
-        except (ValueError, KeyError, TypeError, zstandard.ZstdError, msgpack.UnpackException) as error:
+        except (*_FAULTS, zstandard.ZstdError, msgpack.UnpackException) as error:
             raise SequenceFileError(
                 f"{path}: cannot be read behind its first {count} sequences: {error!r}"
             ) from error

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from turnstile.compiler.report.markup import Markup, joined, tag
 
 _BARS = 24  # at most about so many
+_NO_SPAN = 1e-300  # floats that differ by less cannot be told apart by steps
 _WIDTH, _HEIGHT = 480, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 26
 
@@ -34,9 +35,11 @@ def histogram(values: NDArray[np.number], *, of: str, unit: str, by_magnitude: b
     """How many of the `values` lie where; `of` names what is counted, `unit` what the values are."""
     if not len(values):
         return tag("p", f"There are no {of}.", class_="quiet")
-    step = _step(float(values.max() - values.min()), of_integers=np.issubdtype(values.dtype, np.integer))
-    low, high = floor(values.min() / step) * step, (floor(values.max() / step) + 1) * step
-    if values.max() <= 0:
+    least, most = float(values.min()), float(values.max())
+    step = _step(most - least, of_integers=np.issubdtype(values.dtype, np.integer))
+    # Dividing rounds: a value next to an edge may come to lie behind it.
+    low, high = min(floor(least / step) * step, least), max((floor(most / step) + 1) * step, most)
+    if most <= 0:
         low, high = min(low, -step), 0.0  # what is never above 0 has no bar there
     bins = max(1, round((high - low) / step))
     counts, edges = np.histogram(values, bins, (low, high))
@@ -62,7 +65,7 @@ def number(value: float) -> str:
 
 def _step(span: float, *, of_integers: bool, parts: int = _BARS) -> float:
     """1, 2 or 5 times a power of ten, so that `parts` steps or fewer make the span."""
-    if span <= 0:
+    if span <= _NO_SPAN:
         return 1.0
     magnitude = 10.0 ** floor(log10(span / parts))
     step = next(times * magnitude for times in (1, 2, 5, 10) if times * magnitude * parts >= span)

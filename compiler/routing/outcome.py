@@ -1,6 +1,6 @@
 """What becomes of a sequence's routing: the rows for its file, or why there are none."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.open_sequence import OpenSequence
@@ -24,8 +24,8 @@ def routing_changes(sequences: Sequence[OpenSequence]) -> Iterator[Finding]:
             yield _place(sequence.turns[0]).warning("routing_changed", refusal.message)
 
 
-def lost_rows(sequences: Sequence[OpenSequence]) -> Iterator[Finding]:
-    """For each sequence of which some routing is known, and not all of it: what is missing."""
+def lost_rows(sequences: Iterable[OpenSequence]) -> Iterator[Finding]:
+    """For each sequence, as kept, of which some routing is known, and not all of it: what is missing."""
     for sequence in sequences:
         count = len(sequence.tokens_T) - 1
         if sequence.routing.is_empty:

@@ -32,6 +32,11 @@ def proxy(backend: Backend) -> Iterator[turnstile.Proxy]:
         yield made
 
 
+def any_(value: Any) -> Any:
+    """What a program without types may hand over."""
+    return value
+
+
 def ask(url: str) -> str:
     with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
         answer = client.chat.completions.create(model="m", messages=MESSAGES)
@@ -85,6 +90,8 @@ def test_it_may_be_asked_while_traffic_goes_on(proxy: turnstile.Proxy) -> None:
 
 
 def test_what_cannot_be_meant_is_said_in_the_proxys_words(proxy: turnstile.Proxy) -> None:
+    endless: dict[str, Any] = {}
+    endless["self"] = endless
     group_id = proxy.create_group(group_id="mine", metadata={"a": 1})
     assert proxy.create_group(group_id="mine", metadata={"a": 1}) == group_id == "mine"
     for call, message in (
@@ -93,6 +100,11 @@ def test_what_cannot_be_meant_is_said_in_the_proxys_words(proxy: turnstile.Proxy
         (lambda: proxy.create_group(group_id="a/b"), "group_id is 'a/b', expected"),
         (lambda: proxy.add_reward("mine", math.nan), "NaN is no JSON number"),
         (lambda: proxy.add_reward("a b", 1.0), "bad group id"),
+        (lambda: proxy.add_reward("mine", any_("x")), "reward is a str, expected a number"),
+        (lambda: proxy.add_reward("mine", any_(None)), "reward is a NoneType, expected a number"),
+        (lambda: proxy.add_reward("mine", 1.0, metadata={"a": {1}}), "cannot be written as JSON"),
+        (lambda: proxy.add_reward("mine", 1.0, metadata=any_([1])), "metadata is a list, expected a mapping"),
+        (lambda: proxy.create_group(metadata=endless), "cannot be written as JSON"),
         (lambda: proxy.get_group("never"), "this proxy knows no group 'never'"),
     ):
         with pytest.raises(turnstile.ProxyError) as caught:
@@ -166,7 +178,19 @@ def test_a_backend_that_wants_a_key_answers(backend: Backend) -> None:
         backend.guard = None
 
 
-@pytest.mark.parametrize("url", ["localhost:30000", "http://user:key@h:1/v1", "ftp://h", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:30000",
+        "http://user:key@h:1/v1",
+        "ftp://h",
+        "http://",
+        "http://[::1",
+        "http://user:key@h:many",
+        "http://h:70000",
+        "http://user:key@\u2100",
+    ],
+)
 def test_a_backend_url_is_a_scheme_a_host_and_a_port(url: str) -> None:
     with pytest.raises(turnstile.ProxyStartError, match="expected http://HOST:PORT without a path") as caught:
         turnstile.Proxy(url)

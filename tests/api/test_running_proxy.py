@@ -55,3 +55,9 @@ def test_an_error_is_said_in_the_proxys_words(reply: Reply, message: str) -> Non
 def test_a_proxy_that_is_gone_is_said_to_be() -> None:
     with pytest.raises(ProxyError, match="Connection refused"):
         RunningProxy(9, 1).flush()
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    assert RunningProxy(8080, 1, "::1").address == "[::1]:8080"
+    with pytest.raises(ProxyError, match=r"GET http://\[::1\]:9/turnstile/health: .*(refused|assign)"):
+        RunningProxy(9, 1, "::1").health()

@@ -38,3 +38,19 @@ def test_a_worker_that_has_ended_is_named() -> None:
         port = free_port()
         with pytest.raises(ProxyError, match=rf"the proxy at 127\.0\.0\.1:{port} ended with exit code 7"):
             Workers([RunningProxy(port, child.pid)], [child]).wait()
+
+
+@pytest.mark.parametrize("host", ["::1", "::"])
+def test_a_proxy_listens_by_ipv6(tmp_path: Path, host: str) -> None:
+    with socket.socket(socket.AF_INET6) as found:
+        try:
+            found.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        port = found.getsockname()[1]
+    with running_workers(
+        "http://127.0.0.1:9", tmp_path, host=host, port=port, workers=1, options={}
+    ) as workers:
+        (proxy,) = workers.proxies
+        assert proxy.address == f"[::1]:{port}"
+        assert proxy.health()["status"] == "ok"

@@ -64,6 +64,9 @@ def test_a_wrong_command_line_exits_with_2_and_writes_nothing(log: Path, tmp_pat
         [log, "-o", tmp_path / "page.jsonl"],
         [output, log, "-o", page],
         [output, "-o", page, "--model", tmp_path],
+        [log, "-o", page, "--model", tmp_path / "absent"],
+        [log, "-o", page, "--tokenizer", tmp_path / "absent"],
+        [log, "-o", page, "--tokenizer", output],
     ):
         assert run("report", *arguments).exit_code == 2
     assert (output.read_bytes(), page.exists()) == (before, False)
@@ -80,6 +83,12 @@ def test_what_cannot_be_read_exits_with_3(log: Path, tmp_path: Path) -> None:
     ):
         assert run("report", *arguments, "-o", page).exit_code == 3
     assert not page.exists()
+
+
+def test_a_tokenizer_that_cannot_be_read_is_said_before_the_logs_are(log: Path, tmp_path: Path) -> None:
+    log.write_bytes(b"no log")
+    result = run("report", log, "--tokenizer", tmp_path, "-o", tmp_path / "report.html")
+    assert (result.exit_code, "holds no tokenizer.json" in result.stderr) == (3, True)
 
 
 def test_a_page_that_is_too_large_to_open_is_written_with_a_warning(

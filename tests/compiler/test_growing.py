@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.logs import FACTS, answered, stream_events, streamed, weight_reading
 from tests.support.routing import experts, facts, routed
+from turnstile.addon.tracelog.frames import RecordType, pack_record
 from turnstile.addon.tracelog.records import Group, Reward
 from turnstile.addon.tracelog.writer import LogWriter
 from turnstile.compiler import growing, pipeline
@@ -157,3 +158,39 @@ def test_the_groups_asked_for_last_are_kept(
     for group_id in ("g", "h", "g", "g"):
         assert len(log.logs.compiled(group_id)) == 1
     assert read == ["1", "2", "1"]
+
+
+def test_a_reading_that_comes_after_a_look_counts_for_what_ended_before_it(
+    log: Growing, read: list[str]
+) -> None:
+    log.write(weight_reading("7", 9.0))
+    log.lines()
+    log.write(streamed(1, stream_events([1, 2], [3]), started_at=10.0, duration_s=1.0))
+    (line,) = log.lines()
+    assert b'"weight_version_read"' not in line
+    log.write(weight_reading("7", 12.0))
+    (line,) = log.lines()
+    assert b'"weight_version_read":[[0,"7"]]' in line
+    position = log.writer.position
+    log.logs.read_on(Path(position.path), position.offset)
+    read.clear()
+    log.write(weight_reading("8", 13.0))
+    position = log.writer.position
+    log.logs.read_on(Path(position.path), position.offset)
+    assert len(log.logs.compiled("g")) == 1
+    assert read == []  # it lay between two readings already
+
+
+def test_a_record_that_is_none_of_ours_is_a_finding(log: Growing) -> None:
+    log.write(answered(1, [1, 2], [3]))
+    path = Path(log.writer.position.path)
+    envelope = {"id": 2, "group_id": "g", "started_at": 1e9, "duration_s": 1.0, "path": "/", "sizes": [1, 1]}
+    with path.open("ab") as file:
+        file.write(pack_record(RecordType.BACKEND, {}, b"\xc1"))  # which msgpack never uses
+        file.write(pack_record(RecordType.EXCHANGE, envelope, b""))
+    log.logs.read_on(path, path.stat().st_size)
+    found = log.logs.compiled("g")
+    assert (len(found), found.findings) == (1, compile_logs(log.directory).findings)
+    assert [(finding.kind, finding.message) for finding in found.findings] == [
+        ("log_corrupt", "malformed record (ValueError)")
+    ]

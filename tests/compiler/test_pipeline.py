@@ -20,6 +20,7 @@ from tests.support.logs import (
     write_log,
 )
 from turnstile.addon.tracelog.records import Exchange, Reward
+from turnstile.compiler.compilation import compile_logs
 from turnstile.compiler.errors import UnknownPolicy
 from turnstile.compiler.export import format_named, read_sequences
 from turnstile.compiler.output import write_compilation
@@ -225,6 +226,24 @@ def test_a_reward_stands_on_its_sequences(tmp_path: Path) -> None:
     write_log(tmp_path, answered(1, [1], [2], rollout_id="r"), answered(2, [9], [2], rollout_id="s"), reward)
     sequences, _ = compiled(tmp_path)
     assert [(sequence.rollout_id, sequence.reward) for sequence in sequences] == [("r", 1.0), ("s", None)]
+
+
+def test_a_reward_for_a_rollout_that_merged_into_another_one_is_told_so(tmp_path: Path) -> None:
+    reward = Reward(group_id="g", rollout_id="b", sequence_id=None, reward=1.0, at=5.0)
+    one, other = answered(1, [1, 2], [3], rollout_id="a"), answered(2, [1, 2, 3, 4], [5], rollout_id="b")
+    (sequence,) = found = compile_logs(write_log(tmp_path, one, other, reward))
+    assert (sequence.rollout_id, sequence.reward, len(sequence.exchanges)) == ("a", None, 2)
+    (finding,) = found.findings
+    assert finding.kind == "unmatched_reward"
+    assert "whose turns all went on sequences of other rollouts" in finding.message
+
+
+def test_the_metadata_of_a_reward_overwrite_nothing_that_was_recorded(tmp_path: Path) -> None:
+    claims = {"group": "mine", "policy": "p", "weight_version_read": "x", "score": 3}
+    reward = Reward(group_id="g", rollout_id=None, sequence_id=None, reward=1.0, at=5.0, metadata=claims)
+    sequences, findings = compiled(write_log(tmp_path, answered(1, [1], [2]), reward))
+    assert [each.metadata for each in sequences] == [{"score": 3}]
+    assert findings == [("reward_metadata", "warning", None)]
 
 
 def test_progress_is_told_exchange_by_exchange(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from tests.support.tokenizer import tokenizer
 from turnstile.compiler.retokenization import Retokenization, retokenization
-from turnstile.compiler.tokenizer import Tokenizer
+from turnstile.compiler.tokenizer import Tokenizer, tokenizer_in
 
 END = "<|im_end|>"
 
@@ -60,3 +64,57 @@ def test_what_does_not_differ_is_what_comes_back(small: Tokenizer, sampled: list
         end = found.start + len(found.sampled_ids)
         assert list(found.sampled_ids) == sampled[found.start : end]
         assert back[: found.start] == sampled[: found.start] or found.kind == "split_differently"
+
+
+PIECES = ("▁", *"Helowrd", "▁H", "▁He", "▁Hel", "▁Hell", "▁Hello", "▁w", "▁wo", "▁wor", "▁worl", "▁world")
+
+
+def of_sentencepiece(kind: str, folder: Path) -> tuple[Library, Tokenizer]:
+    """One that puts a space in front of a text, in either of the two ways in which such files say so."""
+    merges = [(piece[:-1], piece[-1]) for piece in PIECES if len(piece) > 1]
+    library = Library(models.BPE(vocab={piece: at for at, piece in enumerate(PIECES)}, merges=merges))
+    if kind == "Prepend":
+        library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        library.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        )
+    else:
+        library.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        library.decoder = decoders.Metaspace(prepend_scheme="first")
+    library.save(str(folder / "tokenizer.json"))
+    return library, tokenizer_in(folder)
+
+
+@pytest.mark.parametrize("kind", ["Prepend", "Metaspace"])
+@pytest.mark.parametrize(
+    "sampled",
+    [
+        ["▁Hello", "▁world"],
+        ["▁", "▁Hello"],
+        ["▁", *"Hello", "▁world"],
+        ["H", "▁world"],
+        ["e", "▁world"],
+        ["e"],
+        ["▁"],
+        ["▁", "e"],
+        ["▁world", "▁", "▁world"],
+    ],
+)
+def test_a_space_put_in_front_of_a_text_is_no_difference(
+    kind: str, sampled: list[str], tmp_path: Path
+) -> None:
+    library, read = of_sentencepiece(kind, tmp_path)
+    ids = [PIECES.index(piece) for piece in sampled]
+    back = library.encode(library.decode(ids, skip_special_tokens=False)).ids
+    found = retokenization(ids, read)
+    assert (found is None) == (back == ids)
+
+
+def test_behind_a_space_that_was_not_sampled_the_rest_comes_back(tmp_path: Path) -> None:
+    _, read = of_sentencepiece("Prepend", tmp_path)
+    ids = [PIECES.index(piece) for piece in ("H", "▁world")]
+    assert retokenization(ids, read) == Retokenization(
+        "split_differently", 1, 0, ids[:1], [PIECES.index("▁H")]
+    )
+    ids = [PIECES.index(piece) for piece in ("e", "▁world")]
+    assert retokenization(ids, read) == Retokenization("split_differently", 0, 0, [], [PIECES.index("▁")])

@@ -96,3 +96,26 @@ def test_a_reward_that_is_for_nothing_is_found() -> None:
             "a reward for rollout gone of group g, of which these logs give no sequence",
         ),
     ]
+
+
+def test_a_rollout_that_went_on_sequences_of_others_is_said_so() -> None:
+    rewards = GroupRewards(given(reward(1.0, "b"), reward(1.0, "gone")))
+    merged, gone = rewards.unmatched({"a"}, {"e1.0"}, {"a", "b"})
+    assert merged.message == (
+        "a reward for rollout b of group g, whose turns all went on sequences of other rollouts: "
+        "name one of these, or their rollout"
+    )
+    assert (merged.kind, "give no sequence" in gone.message) == ("unmatched_reward", True)
+
+
+def test_what_was_recorded_is_not_overwritten_by_a_reward() -> None:
+    read = {"weight_version_read": [[0, "7"]]}
+    claims = {"weight_version_read": "x", "policy": "p", "group": "mine", "tests_passed": 3}
+    claimed = reward(1.0, **claims)
+    assert rewarded(claimed, on=replace(sequence(), metadata=read)) == (1.0, {**read, "tests_passed": 3})
+    (found,) = GroupRewards(given(claimed, reward(1.0, "r", tests_passed=3))).reserved()
+    assert (found.kind, found.severity, found.log) == ("reward_metadata", "warning", "a.tslog")
+    assert found.message == (
+        "the metadata of a reward for group g holds group, policy, weight_version_read: left out, for there "
+        "stands what was recorded; take another key"
+    )

@@ -3,15 +3,21 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.logs import answered, write_log
+from tests.support.routing import experts, facts, routed
 from tests.support.turns import turn
 from turnstile.compiler.causes import Explanation
-from turnstile.compiler.compilation import compile_logs
+from turnstile.compiler.compilation import Compilation, compile_logs
+from turnstile.compiler.export import jsonl
+from turnstile.compiler.finding import Finding
+from turnstile.compiler.forest import TrajectoryForest
+from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.selection import Selection
-from turnstile.compiler.sequence import TrainingSequence
+from turnstile.compiler.sequence import Parent, TrainingSequence
 from turnstile.compiler.sequences import training_sequences
 from turnstile.compiler.turn import Turn
+from turnstile.compiler.verify import verify
 from turnstile.compiler.verify_sequence import broken_promise
 
 
@@ -27,9 +33,14 @@ def opened(*turns: Turn, rows: int = 0) -> OpenSequence:
 
 
 def selected(selection: Selection, sequence: OpenSequence) -> list[TrainingSequence]:
-    found = list(training_sequences([sequence], [Explanation("new_prompt", None)], selection))
+    kept = [selection.of(sequence)]
+    found = list(training_sequences([sequence], [Explanation("new_prompt", None)], kept))
     assert [broken_promise(each) for each in found] == [""] * len(found)
     return found
+
+
+def said(selection: Selection, *sequences: OpenSequence) -> list[Finding]:
+    return list(selection.findings(sequences, [selection.of(each) for each in sequences]))
 
 
 TURNS = (
@@ -76,18 +87,16 @@ def test_a_sequence_of_which_nothing_trainable_is_left_stays_out() -> None:
     for limit, sequence in ((2, opened(*TURNS)), (1, opened(*TURNS)), (3, partial)):
         selection = Selection(max_tokens=limit)
         assert selected(selection, sequence) == []
-        assert {(each.kind, each.severity) for each in selection.findings([sequence])} == {
-            ("too_long", "error")
-        }
-        assert len(list(selection.findings([sequence]))) == len(sequence.turns)
+        assert {(each.kind, each.severity) for each in said(selection, sequence)} == {("too_long", "error")}
+        assert len(said(selection, sequence)) == len(sequence.turns)
 
 
 def test_a_cut_is_said_once_and_a_sequence_of_just_the_limit_is_whole() -> None:
     sequence = opened(*TURNS)
-    (finding,) = Selection(max_tokens=7).findings([sequence])
+    (finding,) = said(Selection(max_tokens=7), sequence)
     assert (finding.kind, finding.severity, finding.exchange_id) == ("truncated", "warning", "e1")
     assert finding.message == "its sequence has 8 tokens, more than the 7 wanted; it is cut"
-    assert list(Selection(max_tokens=8).findings([sequence])) == []
+    assert said(Selection(max_tokens=8), sequence) == []
     assert selected(Selection(max_tokens=8), sequence)[0].flags == ()
 
 
@@ -101,7 +110,7 @@ def test_untrusted_routing_is_left_out_where_that_is_not_wanted() -> None:
     untrusted = opened(turn(1, [1], [2]), turn(2, [1, 2, 3], [4], flags=("routing_untrusted",)))
     assert len(selected(Selection(), untrusted)) == 1
     assert selected(Selection(trusted_only=True), untrusted) == []
-    kinds = [each.kind for each in Selection(trusted_only=True).findings([untrusted])]
+    kinds = [each.kind for each in said(Selection(trusted_only=True), untrusted)]
     assert kinds == ["routing_untrusted", "routing_untrusted"]
     # what is cut off is not doubted
     assert len(selected(Selection(max_tokens=2, trusted_only=True), untrusted)) == 1
@@ -119,3 +128,51 @@ def test_what_is_shared_with_the_parent_is_no_more_than_there_is(tmp_path: Path)
     _, cut = compile_logs(log, max_tokens=4)
     assert whole.parent is not None and cut.parent is not None
     assert (whole.parent.shared_tokens, cut.parent.shared_tokens) == (5, 4)
+
+
+MIDDLE = list(range(10, 60))
+
+
+def test_a_parent_of_which_a_whole_turn_went_shares_what_it_still_has(tmp_path: Path) -> None:
+    log = write_log(
+        tmp_path,
+        answered(1, [1, 2], [3]),
+        answered(2, [1, 2, 3, *MIDDLE], [4]),
+        answered(3, [1, 2, 3, *MIDDLE[:20], 7], [8, 9]),
+    )
+    parent, child = compile_logs(log, max_tokens=30)
+    assert (parent.tokens.tolist(), len(child.tokens)) == ([1, 2, 3], 26)
+    assert child.parent == Parent(parent.sequence_id, 3, "history_rewritten")
+    output = tmp_path / "out.jsonl"
+    with jsonl.open_writer(output) as writer:
+        for sequence in (parent, child):
+            writer.write(sequence)
+    assert verify([log, output]).sequences == 2
+
+
+def test_images_that_were_cut_off_the_parent_are_not_shared() -> None:
+    image = PromptImage("0" * 64, "image/png", b"", (3, 1))
+    first, second = turn(1, [1, 2], [3]), turn(2, [1, 2, 3, 99, *MIDDLE], [4], images=(image,))
+    child = turn(3, [1, 2, 3, 99, 5], [6], images=(image,))
+    forest = TrajectoryForest()
+    for each in (first, second, child):
+        forest.add(each)
+    why = [Explanation("new_prompt", None)] * 2
+    for limit, shared in ((100, 4), (20, 3)):
+        kept = [Selection(max_tokens=limit).of(each) for each in forest.sequences]
+        _, found = training_sequences(forest.sequences, why, kept)
+        assert found.parent is not None and found.parent.shared_tokens == shared
+
+
+def test_routing_is_missing_only_of_what_is_kept(tmp_path: Path) -> None:
+    told = routed(1, [1, 2], [3, 4, 5], experts(1, 2, 3, 4))
+    untold = answered(2, [1, 2, 3, 4, 5, 6], [7], choice_fields={"meta_info": {"cached_tokens": 5}})
+    log = write_log(tmp_path, told, untold, facts=facts().as_record())
+    kinds = {limit: kinds_of(compile_logs(log, max_tokens=limit)) for limit in (None, 5, 2)}
+    assert kinds == {None: ["missing_routing"], 5: ["truncated"], 2: ["too_long", "too_long"]}
+    (cut,) = compile_logs(log, max_tokens=5)
+    assert cut.routed_experts is not None and cut.routed_experts.tolist() == experts(1, 2, 3, 4).tolist()
+
+
+def kinds_of(compilation: Compilation) -> list[str]:
+    return [finding.kind for finding in compilation.findings]

@@ -19,7 +19,7 @@ def compiled(*turns: Turn, explanations: list[Explanation] | None = None) -> lis
     for added in turns:
         forest.add(added)
     given_ = explanations or [Explanation("history_rewritten", None)] * len(forest.sequences)
-    return list(training_sequences(forest.sequences, given_))
+    return list(training_sequences(forest.sequences, given_, forest.sequences))
 
 
 def test_turns_become_one_sequence() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
-from tokenizers import decoders, models
+from tokenizers import decoders, models, pre_tokenizers
 
 from tests.support.tokenizer import tokenizer, write_tokenizer
 from turnstile.compiler.errors import NotInstalled, UnusableFolder
@@ -43,6 +43,16 @@ def test_a_tokenizer_of_sentencepiece_spells_spaces_and_single_bytes(tmp_path: P
     library.save(str(tmp_path / "tokenizer.json"))
     read = tokenizer_in(tmp_path)
     assert [read.bytes_of(token_id) for token_id in (1, 2)] == [b"\xe2", b" hi"]
+
+
+@pytest.mark.parametrize("piece", ["<pad token>", "▁x"])
+def test_an_entry_that_no_bytes_spell_is_spelled_as_it_stands(tmp_path: Path, piece: str) -> None:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {each: at for at, each in enumerate([*alphabet, piece])}
+    library = Library(models.BPE(vocab=vocabulary, merges=[]))
+    library.decoder = decoders.ByteLevel()
+    library.save(str(tmp_path / "tokenizer.json"))
+    assert tokenizer_in(tmp_path).bytes_of(len(alphabet)) == piece.encode()
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

@@ -65,6 +65,19 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     assert fault_of(log).startswith(f"{log}: log_corrupt")
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"splices": (Splice("a", "b", b""),)},
+        {"splices": (Splice(0, 0, b""),), "request_headers": ((1, 2),)},
+        {"reply_headers": 7},
+    ],
+)
+def test_a_record_with_a_field_of_another_type_is_named(tmp_path: Path, fields: Any) -> None:
+    log = write_log(tmp_path, exchange(1, **fields))
+    assert str(log) in fault_of(log)
+
+
 def test_an_exchange_in_two_logs_is_named(tmp_path: Path) -> None:
     write_log(tmp_path, exchange(1))
     write_log(tmp_path, exchange(1))

@@ -1,4 +1,5 @@
 import base64
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -105,6 +106,70 @@ def test_routing_is_held_against_what_every_turn_was_told(tmp_path: Path) -> Non
             check(replay, sequence, routed_experts=np.zeros((5, 2, 2), np.uint8))
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"finish_reasons": ("stop", "length")}, "000002 finished with 'stop', not 'length'"),
+        ({"sampling": ({"temperature": 9.0}, {})}, "000001 was sampled with other parameters: temperature"),
+        ({"rollout_id": "r"}, "000001 is of another rollout"),
+        (
+            {"weight_versions": ((0, "forged"),)},
+            "000001 was sampled by other weights than those from token 2",
+        ),
+        (
+            {"weight_versions": ((0, "step-1"), (5, "2"))},
+            "000002 was sampled by other weights than those from",
+        ),
+        ({"weight_versions": ()}, "000001 was sampled by other weights"),
+        ({"routed_experts": np.ones((5, 1, 2), np.uint8)}, "no answer told the experts in row 0"),
+    ],
+)
+def test_what_no_answer_told_is_found_out(
+    replay: Replay, sequence: TrainingSequence, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvariantBroken, match=message):
+        check(replay, sequence, **changed)
+
+
+def test_a_call_of_which_a_cut_sequence_holds_nothing_is_found_out(
+    replay: Replay, sequence: TrainingSequence
+) -> None:
+    cut = {
+        "tokens": sequence.tokens[:3],
+        "logprobs": sequence.logprobs[:3],
+        "segment_info": ((False, 2), (True, 1)),
+        "flags": ("truncated",),
+    }
+    with pytest.raises(InvariantBroken, match="000002 sampled from token 4 on, the sequence has 3 tokens"):
+        check(replay, sequence, **cut)
+
+
+def told_from(start: int, *rows: int) -> dict[str, Any]:
+    """A request, and the choice of an answer that tells rows from `start` on, by their first experts."""
+    experts = np.array([[row, row + 1] for row in rows], "<i4")
+    told = {"routed_experts": base64.b64encode(experts.tobytes()).decode(), "cached_tokens": start}
+    asked = {"messages": [], "return_routed_experts": True, "routed_experts_start_len": start}
+    return {"request": asked, "choice_fields": {"meta_info": told}}
+
+
+def test_rows_that_were_taken_over_are_held_against_the_parents_answers(tmp_path: Path) -> None:
+    turns = (
+        answered(1, [1, 2], [3, 4], **told_from(0, 10, 20, 30)),
+        answered(2, [1, 2, 9], [5], **told_from(2, 40)),
+        answered(3, [8, 8], [8], **told_from(0, 77, 77)),
+    )
+    with Replay([write_log(tmp_path, *turns, facts=BACKEND)]) as replay:
+        parent, child, _ = compiled = list(compile_logs(replay.logs))
+        assert child.routed_experts is not None and parent.routed_experts is not None
+        assert child.routed_experts[:, 0, 0].tolist() == [10, 20, 40]
+        verify_against_logs(compiled, Path("out.jsonl"), replay)
+        for row, expert in ((1, 30), (0, 77)):  # told, but behind other tokens
+            wrong = child.routed_experts.copy()
+            wrong[row, 0] = expert, expert + 1
+            with pytest.raises(InvariantBroken, match=f"no answer told the experts in row {row}"):
+                check(replay, child, routed_experts=wrong)
+
+
 def test_a_sequence_that_was_cut_is_borne_out(tmp_path: Path) -> None:
     with Replay([write_log(tmp_path, answered(1, [1, 2], [3, 4, 5]))]) as replay:
         (cut,) = compile_logs(replay.logs, max_tokens=4)
@@ -129,3 +194,28 @@ def test_other_images_are_found_out(tmp_path: Path) -> None:
         for images in ((), (one,), (other, one), (one, replace(one, token_span=(4, 1)))):
             with pytest.raises(InvariantBroken, match="images in its request, which are not the"):
                 check(replay, compiled, images=images)
+
+
+def test_a_cut_sequence_with_routing_and_weights_is_borne_out(tmp_path: Path) -> None:
+    spans = [{"version": "1", "start": 0, "end": 2}, {"version": "2", "start": 2, "end": 3}]
+    turns = (
+        answered(1, [1, 2], [3, 4, 5], choice_fields={"meta_info": routed(4) | {"weight_versions": spans}}),
+        answered(2, [1, 2, 3, 4, 5, 6], [7], choice_fields={"meta_info": routed(6)}),
+    )
+    with Replay([write_log(tmp_path, *turns, facts=BACKEND)]) as replay:
+        for max_tokens in (3, 4, 5, 6, 7):
+            (cut,) = compile_logs(replay.logs, max_tokens=max_tokens)
+            assert cut.routed_experts is not None
+            check(replay, cut)
+
+
+def test_rows_that_the_log_alone_cannot_place_are_not_called_untold(tmp_path: Path) -> None:
+    config = {"num_hidden_layers": 2, "num_experts_per_tok": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    experts = np.arange(12, dtype="<i4").tobytes()  # 3 rows of 4 ids, or 4 rows of 3
+    told = {"routed_experts": base64.b64encode(experts).decode()}
+    log = write_log(tmp_path / "log", answered(1, [1, 2], [3, 4], choice_fields={"meta_info": told}))
+    (sequence,) = compile_logs(log, model=tmp_path)
+    assert sequence.routed_experts_shape == (3, 2, 2)
+    with Replay([log]) as replay:
+        check(replay, sequence)

@@ -154,7 +154,9 @@ def test_the_table_of_options_is_the_one_of_the_addon() -> None:
 
 
 def test_what_make_is_said_to_do_it_does() -> None:
-    for target, does in (("demo", ".venv/bin/turnstile demo"), ("test", ".venv/bin/python -m pytest")):
+    parallel = "--numprocesses auto --dist loadfile"
+    does_what = {"demo": ".venv/bin/turnstile demo", "test": f".venv/bin/python -m pytest {parallel}"}
+    for target, does in does_what.items():
         assert f"`make {target}`" in README.read_text()
         command = ["make", "--no-print-directory", "-n", target]
         plan = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

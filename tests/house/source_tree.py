@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ def package_files(root: Path = ROOT) -> Iterator[tuple[str, Path]]:
                 yield f"{name.replace('.', '/')}/{path.relative_to(folder).as_posix()}", path
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Give the file of each module, under the name it is imported by; packages too."""
     found = {"turnstile_addon": ROOT / "turnstile_addon.py"}
@@ -28,6 +30,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def imports(module: str, path: Path, *, whole: bool = True) -> set[str]:
     """Give what a module imports, as absolute dotted names; with `whole=False` only at module level."""
     tree = ast.parse(path.read_text())

@@ -10,8 +10,6 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked import Forked
 from turnstile.addon.tracelog.reader import log_paths, open_log
 from turnstile.addon.tracelog.records import Exchange, WeightReading
 
@@ -32,7 +31,7 @@ STOP_S = 20.0
 class Proxy:
     """A running mitmdump; `lines` holds what its console said so far."""
 
-    process: subprocess.Popen[str]
+    process: Forked
     log_directory: Path
     lines: list[str] = field(default_factory=list)
     port: int = 0
@@ -111,7 +110,6 @@ class Proxy:
 
     def read_console(self) -> None:
         """In a thread."""
-        assert self.process.stdout is not None
         with self.process.stdout:
             for line in self.process.stdout:
                 self._said.put(line.rstrip("\n"))
@@ -165,13 +163,8 @@ def running_mitmdump(
 @contextlib.contextmanager
 def started_mitmdump(*arguments: str, log_directory: Path, program: str = "mitmdump") -> Iterator[Proxy]:
     """mitmdump with these arguments, whatever becomes of it; or mitmweb."""
-    process = subprocess.Popen(
-        [Path(sys.executable).with_name(program), "--set", f"confdir={_confdir()}", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"},
-    )
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+    process = Forked(program, ["--set", f"confdir={_confdir()}", *arguments], environment)
     proxy = Proxy(process, log_directory)
     reader = threading.Thread(target=proxy.read_console)
     reader.start()

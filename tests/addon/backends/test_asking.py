@@ -145,7 +145,7 @@ def test_a_request_that_asks_for_everything_stays_as_it_is() -> None:
 def test_a_flag_that_the_harness_switched_off_is_switched_on_and_stays_its_wish(value: str) -> None:
     body = f'{{"logprobs": {value}, "messages": []}}'.encode()
     asking = ask_chat(body, SGLANG)
-    assert not asking.harness.wants_logprobs
+    assert LOGPROBS not in asking.harness.flags
     assert LOGPROBS in asking.added
     assert spliced(body, asking.splices).startswith(b'{"logprobs": true, ')
 

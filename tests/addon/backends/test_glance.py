@@ -39,6 +39,11 @@ def test_null_behind_the_usage_does_not_hide_it() -> None:
     assert glance(reply) == Glance(3, 4, ())
 
 
+def test_a_sampled_token_that_is_spelled_so_does_not_hide_it() -> None:
+    reply = b'{"usage" : {"prompt_tokens":3,"completion_tokens":4},"tokens":["usage","usage"]}'
+    assert glance(reply) == Glance(3, 4, ())
+
+
 def test_what_the_model_wrote_is_not_taken_for_a_field() -> None:
     said = '"usage":{"prompt_tokens":77,"completion_tokens":88},"finish_reason":"abort"'
     last = completion(usage=None, system_fingerprint=said)

@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.chat import chat_request, compact
@@ -208,6 +208,7 @@ def test_a_stream_cut_at_any_byte_gives_the_same(body: bytes, line_end: bytes) -
 
 
 @given(st.lists(st.sampled_from([*map(event, chunks()), DONE, b"\n", b"\r\n", b": x\n\n", b"data: ", b"{}"])))
+@example([b"data: ", b"\n", b"data: ", b"{}"])
 def test_of_whatever_comes_no_byte_is_lost_on_a_harness_that_asked_for_everything(parts: list[bytes]) -> None:
     own = asking(
         logprobs=True,

@@ -152,6 +152,12 @@ def test_a_lone_surrogate_is_no_obstacle() -> None:
     assert message["content"] == "\ud800"
 
 
+def test_a_finish_that_is_no_unicode_is_unknown() -> None:
+    reply = compact(completion(choice(finish_reason="odd"))).replace(b'"odd"', rb'"\ud800"')
+    assert read_chat(reply)[0].finish_reason is None
+    assert reading_of(choice(finish_reason="arrêt")).finish_reason == "arrêt"
+
+
 def test_the_finish_is_the_choices_own_else_the_engines() -> None:
     assert reading_of(tool_call_choice()).finish_reason == "tool_calls"
     aborted = choice(meta_info={"finish_reason": {"type": "abort", "message": "Aborted"}}) | {

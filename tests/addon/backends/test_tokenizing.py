@@ -6,7 +6,13 @@ import pytest
 from tests.support.backend import Backend, Received, Reply, running_backend
 from turnstile.addon.backends.errors import BackendUnreachable
 from turnstile.addon.backends.facts import BackendFacts
-from turnstile.addon.backends.tokenizing import TokenizedPrompt, can_tokenize, given_ids, tokenized
+from turnstile.addon.backends.tokenizing import (
+    TokenizedPrompt,
+    can_tokenize,
+    given_ids,
+    listed_context,
+    tokenized,
+)
 
 
 def body(**fields: Any) -> bytes:
@@ -73,3 +79,29 @@ def test_a_backend_that_hangs_is_waited_for_so_long() -> None:
         backend.script = lambda received: Reply(b"" if received.wait_until_closed() else b"{}")
         with pytest.raises(TimeoutError):
             tokenized(backend.url, body(), None, timeout_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        (b'{"data": [{"id": "m", "max_model_len": 4096}, {"id": "lora", "max_model_len": null}]}', 4096),
+        (b'{"data": [{"max_model_len": 4096}, {"max_model_len": 1024}]}', 1024),
+        (b'{"data": [{"max_model_len": "4096"}, {"max_model_len": 0}, 5]}', None),
+        (b'{"data": {}}', None),
+        (b"[]", None),
+        (b"no json", None),
+    ],
+)
+def test_the_list_of_models_says_what_the_context_holds(answer: bytes, context: int | None) -> None:
+    with running_backend() as backend:
+        backend.script = lambda received: Reply(answer)
+        assert listed_context(backend.url, "Bearer key") == context
+        (received,) = backend.received
+        assert (received.path, received.headers["authorization"]) == ("/v1/models", "Bearer key")
+
+
+def test_a_backend_without_a_list_of_models_says_nothing() -> None:
+    with running_backend() as backend:
+        backend.script = lambda received: Reply(b"{}", status=404)
+        assert listed_context(backend.url, None) is None
+    assert listed_context(backend.url, None) is None

@@ -28,6 +28,12 @@ def test_an_empty_usage_behind_the_real_one_is_passed_over() -> None:
     assert token_counts(b'{"usage": {"prompt_tokens": 7, "completion_tokens": 8}, "usage" : null}') == (7, 8)
 
 
+def test_words_behind_it_that_are_spelled_like_the_key_do_not_hide_it() -> None:
+    told = b'{"usage": {"prompt_tokens": 7, "completion_tokens": 8}, "tokens": ['
+    assert token_counts(told + b", ".join([b'"usage"'] * 20) + b"]}") == (7, 8)
+    assert token_counts(told + b"]}" + b'\n\ndata: {"usage":null}' * 20) == (7, 8)
+
+
 @pytest.mark.parametrize(
     "usage",
     [

@@ -23,7 +23,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def shared_backend() -> Iterator[Backend]:
-    with running_backend() as backend:
+    with running_backend(server_info={"context_length": 4096}) as backend:
         yield backend
 
 

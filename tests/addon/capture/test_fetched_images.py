@@ -1,5 +1,7 @@
+import asyncio
 import base64
 import json
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -92,6 +94,51 @@ async def test_what_is_kept_is_bounded(server: ImageServer, monkeypatch: pytest.
     for url in (*urls, urls[-1], urls[0]):
         await sent(store, body(user(url)))
     assert server.asked == ["/0", "/1", "/2", "/3", "/0"]
+
+
+async def test_what_is_kept_is_bounded_where_another_takes_its_place(
+    server: ImageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetched_images, "KEPT_BYTES", 3000)
+    store, url, first_is_kept, is_first = images(), server.has("/a"), threading.Event(), [True]
+
+    def answer() -> tuple[int, dict[str, str], bytes]:
+        if is_first.pop() if is_first else False:
+            return 200, {}, b"small"
+        first_is_kept.wait()
+        return 200, {}, bytes(2000)
+
+    server.answers["/a"] = answer
+    both = [asyncio.create_task(sent(store, body(user(url)))) for _ in range(2)]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    first_is_kept.set()
+    await asyncio.gather(*both)
+    await sent(store, body(user(server.has("/b", bytes(1000)))))
+    await sent(store, body(user(url)))
+    assert server.asked == ["/a", "/a", "/b", "/a"]
+
+
+async def test_a_request_may_name_so_many_addresses(
+    server: ImageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetched_images, "MAX_ADDRESSES", 2)
+    one, two, three = (server.has(f"/{number}", b"bytes") for number in range(3))
+    code, message = await refused(images(), body(user(one, two), user(three)))
+    assert (code, server.asked) == ("remote_image", [])
+    assert "name 3 different http(s) addresses; at most 2 are fetched" in message
+    assert await sent(images(), body(user(one, two, one), user(two))) == [as_url(b"bytes")] * 4
+
+
+async def test_the_images_of_a_request_may_be_so_large_together(
+    server: ImageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetched_images, "MAX_REQUEST_BYTES", 3 << 20)
+    store, urls = images(), [server.has(f"/{number}", bytes(1 << 20)) for number in range(3)]
+    assert len(await sent(store, body(user(*urls[:2])))) == 2
+    again_and_another = body(user(*urls[:2]), user(urls[2]))
+    for request in (body(user(*urls)), body(user(urls[0], urls[0], urls[0])), again_and_another):
+        code, message = await refused(store, request)
+        assert (code, "more than 3 MiB as data: URLs" in message) == ("remote_image", True)
 
 
 async def test_without_hosts_nothing_is_fetched_and_it_is_said_what_to_do() -> None:

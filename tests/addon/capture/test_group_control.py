@@ -1,12 +1,22 @@
+import asyncio
 import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mitmproxy.http import Request
 
 from tests.support.backend import Backend
 from tests.support.mitmdump import Answered, Proxy, full_disk
+from turnstile.addon.capture.group_control import make_group
+from turnstile.addon.capture.groups import Groups
+from turnstile.addon.capture.recorder import Recorder
 from turnstile.addon.tracelog.reader import log_paths, open_log
-from turnstile.addon.tracelog.records import Group, Reward
+from turnstile.addon.tracelog.records import Entry, Group, Reward
+from turnstile.addon.tracelog.writer import LogWriter
 
 CHAT = b'{"model": "m", "messages": []}'
 
@@ -148,3 +158,35 @@ def test_what_cannot_be_written_is_said_and_can_be_sent_again(proxy: Proxy) -> N
     groups, rewards = logged(proxy, "unwritten")
     assert (len(groups), rewards) == (1, [])
     assert proxy.ask("GET", "/turnstile/groups/unwritten").json["rewards"] == 0
+
+
+class HeldWriter(LogWriter):
+    """Writes nothing until it may, and then fails so many times."""
+
+    def __init__(self, directory: Path, failures: int) -> None:
+        super().__init__(directory, program="test")
+        self.go, self.failures = threading.Event(), failures
+
+    def write(self, records: Sequence[Entry]) -> None:
+        self.go.wait()
+        self.failures -= 1
+        if self.failures >= 0:
+            raise OSError("the disk is full")
+        super().write(records)
+
+
+@pytest.mark.parametrize(("failures", "statuses", "made"), [(0, [200, 200], 1), (2, [507, 507], 0)])
+async def test_the_same_group_at_the_same_time_waits_for_the_first_to_be_written(
+    tmp_path: Path, failures: int, statuses: list[int], made: int
+) -> None:
+    writer = HeldWriter(tmp_path, failures)
+    session: Any = SimpleNamespace(groups=Groups(), recorder=Recorder(writer, "record"))
+    request = Request.make("POST", "http://proxy/turnstile/groups", json.dumps({"group_id": "same"}))
+    posted = [asyncio.ensure_future(make_group(session, request)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in posted)
+    writer.go.set()
+    assert [answer.status for answer in await asyncio.gather(*posted)] == statuses
+    session.recorder.close()
+    with open_log(*log_paths([tmp_path])) as log:
+        assert len(list(log.groups_made())) == made

@@ -28,6 +28,21 @@ def test_an_address_inside_a_network_has_to_be_named_itself() -> None:
     assert not parse_hosts("minio.internal,10.0.0.0/8").allows_address("127.0.0.1")
 
 
+@pytest.mark.parametrize("prefix", ["::ffff:", "::ffff:0:", "64:ff9b::", "::"])
+def test_an_ipv6_address_that_stands_for_one_of_ipv4_is_judged_as_that(prefix: str) -> None:
+    hosts = parse_hosts("minio.internal,10.0.0.0/8")
+    assert hosts.allows_address(f"{prefix}93.184.215.14")
+    assert hosts.allows_address(f"{prefix}10.0.0.5")
+    assert not hosts.allows_address(f"{prefix}127.0.0.1")
+    assert parse_hosts(f"minio.internal,{prefix}7f00:1").allows_address(f"{prefix}127.0.0.1")
+
+
+@pytest.mark.parametrize("address", ["fec0::1", "224.0.0.1", "ff02::1", "ff0e::1", "64:ff9b::224.0.0.1"])
+def test_site_local_and_multicast_addresses_have_to_be_named_themselves(address: str) -> None:
+    assert not parse_hosts("a.example").allows_address(address)
+    assert parse_hosts(f"a.example,{address}").allows_address(address)
+
+
 def test_localhost_names_the_loopback_addresses() -> None:
     hosts = parse_hosts("localhost")
     assert all(map(hosts.allows_address, ("127.0.0.1", "::1")))

@@ -355,3 +355,22 @@ def test_where_the_ids_of_an_exchange_are_forgotten_those_of_a_prompt_tell_nothi
     harness.ask(ANSWERED[:1])
     assert harness.ask(two_turns()) == 0
     assert harness.ask(three_turns()) == harness.start_for(three_turns()) > 0
+
+
+def test_another_backend_is_believed_anew() -> None:
+    harness = ToldHarness()
+    harness.ask(ANSWERED[:1])
+    told = harness.server.ids(harness.server.prompt(two_turns()))
+    harness.known.refused(harness.settled(two_turns(), told))
+    harness.known.clear()
+    assert not harness.known.believes_told  # new weights have the same template
+    harness.known.begin_anew()
+    assert harness.known.believes_told
+    assert harness.start_for(two_turns()) == 0
+
+
+def test_that_answers_come_back_as_they_were_is_not_believed_of_another_backend(trusting: Harness) -> None:
+    trusting.known.begin_anew()
+    trusting.server.flush()
+    trusting.ask([QUESTION])
+    assert trusting.start_for(two_turns()) == 0

@@ -5,7 +5,7 @@ from mitmproxy.test import tflow
 from tests.support.chat import compact, completion
 from tests.support.exchanges import exchange
 from turnstile.addon.capture.onlookers import KeptReplies, Onlookers
-from turnstile.addon.tracelog.records import Exchange
+from turnstile.addon.tracelog.records import Exchange, Splice
 
 EXCHANGE = exchange(reply=compact(completion()))
 
@@ -49,11 +49,18 @@ def kept(*exchanges: Exchange, limit_bytes: int) -> list[str]:
 
 
 def test_the_oldest_replies_give_way() -> None:
-    three = [exchange(number, request=b"", reply=b"x" * 10) for number in (1, 2, 3)]
+    three = [exchange(number, reply_headers=(), reply=b"x" * 10) for number in (1, 2, 3)]
     assert kept(*three, limit_bytes=30) == ["1", "2", "3"]
     assert kept(*three, limit_bytes=29) == ["2", "3"]
 
 
 def test_a_reply_beyond_the_limit_pushes_none_out() -> None:
-    small, large = (exchange(size, request=b"", reply=b"x" * size) for size in (1, 9))
+    small, large = (exchange(size, reply_headers=(), reply=b"x" * size) for size in (1, 9))
     assert kept(small, large, limit_bytes=5) == ["1"]
+
+
+def test_of_an_exchange_only_the_reply_takes_room() -> None:
+    image = Splice(0, 0, b"x" * 100)
+    one = exchange(request=b"x" * 100, splices=(image,), reply_headers=(("ab", "cd"),), reply=b"x")
+    assert kept(one, limit_bytes=5) == ["1"]
+    assert kept(one, limit_bytes=4) == []

@@ -36,6 +36,15 @@ def test_an_image_that_is_a_file_is_found(url: str) -> None:
     assert found(request(image(url)).replace(b"/", rb"\/")) == [(url, True)]
 
 
+@pytest.mark.parametrize("space", ["\t", "\n", " \r\n", "\f", "\u00a0", "\u3000"])
+@pytest.mark.parametrize("url", ["http://h/x", "file:///etc/x", "/etc/x", "a.png"])
+def test_white_space_around_a_place_does_not_hide_it(space: str, url: str) -> None:
+    body = request(image(f"{space}{url}{space}"))
+    expected = [(url, not url.startswith("http"))]
+    assert found(body) == expected
+    assert found(json.dumps(json.loads(body), ensure_ascii=False).encode()) == expected
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -13,7 +13,7 @@ from tests.support.mitmdump import Proxy, running_mitmdump
 from tests.support.moe_server import MoeServer, row_numbers
 from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS
 
-MOE = {"enable_return_routed_experts": True}
+MOE = {"enable_return_routed_experts": True, "context_length": 4096}
 QUESTION: Any = {"role": "user", "content": "what is two and two , and how do you know it ?"}
 MORE: Any = {"role": "user", "content": "and why is it not five ?"}
 
@@ -157,3 +157,17 @@ def test_a_limit_and_the_rows_are_told_by_one_request(
     assert last["max_completion_tokens"] == 1000 - len(server.prompt(messages[:-2]))
     exchange = json.loads(delta.exchanges("g")[-2].reply)["choices"][0]
     assert last["routed_experts_start_len"] < len(exchange["prompt_token_ids"]) + 12 - OVERLAP_ROWS
+
+
+def test_a_backend_that_comes_back_is_asked_anew_whether_it_tells(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    server.tokenizes = False
+    turns(delta, 2)
+    assert asked_to_tell(moe_backend) == 1
+    server.tokenizes = True
+    moe_backend.script = lambda _: Reply(b"{}", status=502)  # it is replaced behind its gateway
+    assert delta.ask("POST", "/group/g/v1/chat/completions", b'{"messages": []}').status == 502
+    moe_backend.script = server
+    turns(delta, 3)
+    assert asked_to_tell(moe_backend) == 3  # of the first turn nothing is known

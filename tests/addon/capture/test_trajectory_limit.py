@@ -1,11 +1,13 @@
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from tests.support.backend import Backend, Received, Reply, chat_reply
-from tests.support.mitmdump import Answered, Proxy
+from tests.support.backend import Backend, Received, Reply, chat_reply, running_backend
+from tests.support.mitmdump import Answered, Proxy, running_mitmdump
 
 USER = {"role": "user", "content": "2+2?"}
 ASSISTANT = {"role": "assistant", "content": "4"}
@@ -132,3 +134,84 @@ def test_a_group_without_a_limit_is_left_alone(proxy: Proxy, backend: Backend) -
     assert ask(proxy, "unlimited").status == 200
     (received,) = backend.received
     assert "max_completion_tokens" not in received.json
+
+
+CONTEXT = 1000
+
+
+@pytest.fixture
+def strict(log_directory: Path) -> Iterator[tuple[Proxy, Backend]]:
+    """A backend as SGLang is without --context-length: it refuses what its context cannot hold."""
+    with (
+        running_backend(server_info={"context_length": None}) as backend,
+        running_mitmdump(backend.url, log_directory) as proxy,
+    ):
+        yield proxy, backend
+
+
+def refusing(backend: Backend, prompt_tokens: int, *, lists: bool = True, counts: bool = True) -> None:
+    """Whether the list of models names the context, and /tokenize counts."""
+
+    def script(received: Received) -> Reply:
+        if received.path == "/v1/models":
+            return Reply(json.dumps({"data": [{"max_model_len": CONTEXT if lists else None}]}).encode())
+        if received.path == "/tokenize":
+            told = {"tokens": [], "count": prompt_tokens, "max_model_len": 131072}
+            return Reply(json.dumps(told).encode(), status=200 if counts else 400)
+        wanted = received.json.get("max_completion_tokens") or 0
+        if prompt_tokens + wanted > CONTEXT:
+            return Reply(b'{"message": "Requested token count exceeds the context"}', status=400)
+        reply = json.loads(chat_reply(received.json))
+        reply["usage"]["prompt_tokens"] = prompt_tokens
+        return Reply(json.dumps(reply).encode())
+
+    backend.script = script
+
+
+def chats(backend: Backend) -> list[Any]:
+    return [received.json for received in backend.received if received.path.endswith("completions")]
+
+
+@pytest.mark.parametrize("lists", [True, False])
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_limit_beyond_the_context_makes_no_request_refused(
+    strict: tuple[Proxy, Backend], lists: bool, counts: bool
+) -> None:
+    proxy, backend = strict
+    refusing(backend, 30, lists=lists, counts=counts)
+    make_group(proxy, "beyond", 4096)
+    assert [ask(proxy, "beyond").status for _ in range(2)] == [200, 200]
+    assert ["max_completion_tokens" in chat for chat in chats(backend)] == [False, False]
+    assert sum(received.path == "/v1/models" for received in backend.received) == 1
+
+
+def test_a_prompt_that_is_longer_than_known_makes_no_request_refused(strict: tuple[Proxy, Backend]) -> None:
+    proxy, backend = strict
+    refusing(backend, 30, counts=False)
+    make_group(proxy, "near", CONTEXT - 10)
+    assert ask(proxy, "near").status == 200
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    assert ask(proxy, "near", {"role": "user", "content": [image]}).status == 200
+
+
+def test_a_limit_within_the_context_that_the_models_name_is_kept(strict: tuple[Proxy, Backend]) -> None:
+    proxy, backend = strict
+    refusing(backend, 30)
+    make_group(proxy, "within", 100)
+    assert ask(proxy, "within").status == 200
+    assert chats(backend)[0]["max_completion_tokens"] == 70
+
+
+def test_where_no_number_was_added_a_reply_beyond_the_limit_is_not_handed_on(
+    strict: tuple[Proxy, Backend],
+) -> None:
+    proxy, backend = strict
+    refusing(backend, 30, lists=False)
+    make_group(proxy, "open", 31)
+    answer = ask(proxy, "open")
+    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+    assert "your messages and the answer resulted in 32 tokens" in answer.json["error"]["message"]
+    (exchange,) = proxy.exchanges("open")
+    assert (exchange.outcome, exchange.status, exchange.delivered) == ("complete", 200, False)
+    make_group(proxy, "wide", 32)
+    assert [ask(proxy, "wide").status, ask(proxy, "wide", n=2).status] == [200, 200]

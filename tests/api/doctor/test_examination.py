@@ -181,6 +181,17 @@ def test_a_model_with_experts_wants_a_flag(tmp_path: Path, monkeypatch: pytest.M
     assert found(examined(sglang, enable_return_routed_experts=True))["routed experts"] == "missing"
 
 
+def test_a_model_is_known_to_have_experts_by_its_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODEL_INFO, "architectures", ["Qwen3MoeForCausalLM"])
+    assert found(examined(sglang))["routed experts"] == "off"
+
+
+def test_one_expert_is_none_to_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"num_experts": 1}))
+    monkeypatch.setitem(MODEL_INFO, "model_path", str(tmp_path))
+    assert found(examined(sglang)) == ALL_WELL
+
+
 @pytest.mark.parametrize(("rows", "status"), [(4, "ok"), (5, "ok"), (3, "missing")])
 def test_routed_experts_have_the_models_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, status: str

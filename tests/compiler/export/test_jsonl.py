@@ -63,6 +63,22 @@ def test_a_line_that_is_no_sequence_is_named(tmp_path: Path, second: bytes) -> N
         list(jsonl.read(path))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"flags": [1, "a"]},
+        {"images": [{"sha256": "", "mime": "", "data": "", "token_span": ["0", 1]}]},
+        {"processed_images": [{"sha256": "", "processor": {}, "tensors": []}]},
+        {"processed_images": [{"sha256": "", "processor": {}, "tensors": {"x": {"data": "", "dtype": {}}}}]},
+    ],
+)
+def test_a_line_with_a_field_of_another_type_is_named(tmp_path: Path, fields: dict[str, object]) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text(json.dumps(json.loads(LINE) | fields))
+    with pytest.raises(SequenceFileError, match=r"out\.jsonl: line 1 is no training sequence"):
+        list(jsonl.read(path))
+
+
 @pytest.mark.parametrize(("number", "dtype"), [(4, np.uint8), (300, np.uint16)])
 def test_routed_experts_are_base64_of_little_endian_int32(
     tmp_path: Path, number: int, dtype: type[np.integer]

@@ -95,6 +95,17 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         list(read_sequences(path))
 
 
+def test_a_row_without_metadata_is_refused(tmp_path: Path) -> None:
+    table = pyarrow.parquet.read_table(written(tmp_path / "out.parquet", SEQUENCE))
+    at = table.schema.get_field_index("metadata")
+    nothing = table.set_column(at, "metadata", pyarrow.array([None], pyarrow.string()))
+    pyarrow.parquet.write_table(nothing, tmp_path / "other.parquet")
+    with pytest.raises(
+        SequenceFileError, match="cannot be read behind its first 0 sequences: AttributeError"
+    ):
+        list(read_sequences(tmp_path / "other.parquet"))
+
+
 def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), path)

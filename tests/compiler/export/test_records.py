@@ -74,6 +74,19 @@ def test_what_is_no_sequence_is_refused(fault: dict[str, Any]) -> None:
         from_record({name: RECORD[name] for name in RECORD if name not in fault})
 
 
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"tokens": np.array([1.0])}, "tokens are float64 in 1 dimensions, expected int32 in 1"),
+        ({"logprobs": np.zeros((5, 1))}, "logprobs are float64 in 2 dimensions, expected float64 in 1"),
+        ({"routed_experts": np.zeros((4, 1, 2))}, "routed_experts are float64, expected integers"),
+    ],
+)
+def test_an_array_of_another_type_is_named(fault: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        from_record(RECORD | fault)
+
+
 def written(*ids: int) -> str:
     """Base64 of little-endian int32."""
     return b64encode(struct.pack(f"<{len(ids)}i", *ids)).decode()

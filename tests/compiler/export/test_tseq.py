@@ -107,6 +107,22 @@ def test_what_is_no_file_of_sequences_is_refused(tmp_path: Path, items: list[Any
         list(tseq.read(path))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"processed_images": [{"sha256": "", "processor": {}, "tensors": []}]},
+        {"flags": [1, "a"]},
+        {"tokens": {"dtype": "<f8", "shape": [0], "data": b""}},
+    ],
+)
+def test_a_sequence_with_a_field_of_another_type_is_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
+    header, record = maps(written(tmp_path / "out.tseq", SEQUENCE))
+    path = tmp_path / "other.tseq"
+    path.write_bytes(zstandard.compress(b"".join(map(msgpack.packb, (header, record | fields)))))
+    with pytest.raises(SequenceFileError, match="cannot be read behind its first 0 sequences: TypeError"):
+        list(tseq.read(path))
+
+
 def test_the_same_sequences_give_the_same_bytes(tmp_path: Path) -> None:
     one, other = (written(tmp_path / name, SEQUENCE).read_bytes() for name in ("a.tseq", "b.tseq"))
     assert one == other

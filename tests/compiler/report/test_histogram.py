@@ -1,7 +1,7 @@
 import re
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.report_pages import text_of
@@ -13,6 +13,8 @@ def counts(drawing: str) -> list[int]:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+@example([25.0, -5e-324])
+@example([0.0, 5e-324])
 def test_every_value_is_in_one_bar(values: list[float]) -> None:
     assert sum(counts(histogram(np.array(values), of="things", unit="u"))) == len(values)
 
