@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from turnstile.addon.backends.direct import direct_opener
 from turnstile.errors import ProxyError
 
 TIMEOUT_S = 30.0
-
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a user's own proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class RunningProxy:
         url = f"http://{self.address}/turnstile/{path}"
         request = urllib.request.Request(url, data, headers, method=method)
         try:
-            with _direct.open(request, timeout=TIMEOUT_S) as answer:
+            with direct_opener().open(request, timeout=TIMEOUT_S) as answer:
                 fields: dict[str, Any] = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

@@ -1,9 +1,10 @@
 """A stand-in for SGLang that costs nothing to ask: `python mock_backend.py [WORKLOAD]...`.
 
 Makes every reply before it listens on a free port of 127.0.0.1, which it prints as `listening PORT`. Answers
-POST /v1/chat/completions by the key in the request's `user` field, GET /server_info and /model_info, and
-anything else with 404. It always gives the full reply, whoever asks: so the same bytes pass a bare proxy
-and one with Turnstile. Routed experts alone it gives to who asks for them, from the row that is asked for.
+POST /v1/chat/completions and /tokenize by the key in the request's `user` field, GET /server_info and
+/model_info, and anything else with 404. It always gives the full reply, whoever asks: so the same bytes pass
+a bare proxy and one with Turnstile. Routed experts alone it gives to who asks for them, from the row that is
+asked for.
 
 The key `stream:TOKENS:TOKENS_A_SECOND` stands for a stream, the first of whose tokens comes at once; with 0
 all come as fast as they go.
@@ -45,6 +46,7 @@ class _Reply:
 
     def __init__(self, call: workloads.Call) -> None:
         self._plain = _response(200, call.reply)
+        self.tokenized = _response(200, _tokenized(call.reply))
         self._routed = call if call.routing else None
         if call.routing:
             call.routing.text()  # that of the session is made now and kept
@@ -113,10 +115,17 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, head: bytes, key: bytes, body: bytes) -> bytes:
         path = head.split(b" ", 2)[1]
-        if path != b"/v1/chat/completions":
+        if path not in (_CHAT, _TOKENIZE):
             return _INFO.get(path, _NOT_FOUND)
         reply = self._replies.get(key)
-        return _NO_SUCH_CALL if reply is None else reply.response(body)
+        if reply is None:
+            return _NO_SUCH_CALL
+        return reply.response(body) if path == _CHAT else reply.tokenized
+
+
+def _tokenized(reply: bytes) -> bytes:
+    ids = reply.partition(b'"prompt_token_ids":[')[2].partition(b"]")[0]
+    return b'{"tokens":[%b],"count":%d,"max_model_len":131072}' % (ids, ids.count(b",") + 1)
 
 
 def content_length(head: bytes) -> int:
@@ -144,6 +153,7 @@ def _response(status: int, body: bytes) -> bytes:
 
 _ASKS_FOR_ROUTING = re.compile(rb'"return_routed_experts": ?true')
 _START_ROW = re.compile(rb'"routed_experts_start_len": ?(\d+)')
+_CHAT, _TOKENIZE = b"/v1/chat/completions", b"/tokenize"
 _STREAM = b"stream:"
 _STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -20,14 +20,16 @@ class Sampled:
     logprobs: Sequence[float]
 
 
-def chat_completion(prompt_ids_text: bytes, prompt_tokens: int, sampled: Sampled) -> bytes:
+def chat_completion(
+    prompt_ids_text: bytes, prompt_tokens: int, sampled: Sampled, cached_tokens: int = 0
+) -> bytes:
     """The body of the reply; `prompt_ids_text` are the prompt's ids with commas between them."""
     reply = {
         "id": _ID,
         "object": "chat.completion",
         "created": _AT,
         "model": "mock",
-        "choices": [_choice(prompt_tokens, sampled)],
+        "choices": [_choice(prompt_tokens, sampled, cached_tokens)],
         "usage": {
             "prompt_tokens": prompt_tokens,
             "total_tokens": prompt_tokens + len(sampled.ids),
@@ -53,7 +55,7 @@ def dumped(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _choice(prompt_tokens: int, sampled: Sampled) -> dict[str, Any]:
+def _choice(prompt_tokens: int, sampled: Sampled, cached_tokens: int) -> dict[str, Any]:
     text = "".join(sampled.texts[:-1])
     return {
         "index": 0,
@@ -67,11 +69,11 @@ def _choice(prompt_tokens: int, sampled: Sampled) -> dict[str, Any]:
         "finish_reason": "stop",
         "matched_stop": END_ID,
         "prompt_token_ids": [],
-        "meta_info": _meta_info(prompt_tokens, sampled),
+        "meta_info": _meta_info(prompt_tokens, sampled, cached_tokens),
     }
 
 
-def _meta_info(prompt_tokens: int, sampled: Sampled) -> dict[str, Any]:
+def _meta_info(prompt_tokens: int, sampled: Sampled, cached_tokens: int) -> dict[str, Any]:
     return {
         "id": _ID,
         "finish_reason": {"type": "stop", "matched": END_ID},
@@ -83,7 +85,7 @@ def _meta_info(prompt_tokens: int, sampled: Sampled) -> dict[str, Any]:
         "output_token_logprobs_length": len(sampled.ids),
         "reasoning_tokens": 0,
         "completion_tokens": len(sampled.ids),
-        "cached_tokens": 0,
+        "cached_tokens": cached_tokens,
         "weight_versions": _versions(sampled),
         "cached_tokens_details": None,
         "dp_rank": None,

@@ -75,7 +75,7 @@ def calls(workload: Workload, session: int) -> Iterator[Call]:
     rng = random.Random(f"{workload.name}/{session}")
     of_task = random.Random(f"{workload.name}/task {session // workload.attempts}")
     words = vocabulary()
-    history = _History()
+    history, computed = _History(), 0
     for turn in range(workload.turns):
         if turn:
             history.ask(
@@ -86,11 +86,12 @@ def calls(workload: Workload, session: int) -> Iterator[Call]:
         numbers = words.draw(rng, workload.sampled_ids - 1)
         sampled = _sampled(numbers, rng)
         key = f"{workload.name}:{session}:{turn}"
-        reply = chat_completion(bytes(history.ids), history.count, sampled)
-        routing = None
+        routing, cached_tokens = None, 0
         if workload.experts:
-            rows = history.count + workload.sampled_ids - 1
-            routing = Routing(workload.experts, f"{workload.name}/{session}", rows)
+            cached_tokens = computed  # a turn's last token is sampled and not computed
+            computed = history.count + workload.sampled_ids - 1
+            routing = Routing(workload.experts, f"{workload.name}/{session}", computed)
+        reply = chat_completion(bytes(history.ids), history.count, sampled, cached_tokens)
         yield Call(key, session, history.request(key), reply, words.text(numbers).encode(), routing)
         history.answer(numbers)
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from turnstile.addon.backends.direct import direct_opener
 from turnstile.addon.backends.errors import BackendNeedsKey, BackendUnreachable
 from turnstile.addon.backends.facts import (
     MODEL_INFO_KEYS,
@@ -87,7 +88,6 @@ class _Backend:
         self.headers = {"Accept": "application/json"} | (
             {"Authorization": authorization} if authorization else {}
         )
-        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def first_of(self, *paths: str) -> dict[str, Any]:
         """The first JSON object that one of `paths` gives; empty where none does."""
@@ -97,7 +97,7 @@ class _Backend:
         """The JSON object at `path`; empty where the backend has none there."""
         try:
             request = urllib.request.Request(self.base_url + path, headers=self.headers)
-            with self.opener.open(request, timeout=self.timeout_s) as answer:
+            with direct_opener().open(request, timeout=self.timeout_s) as answer:
                 value = json.loads(answer.read(ANSWER_LIMIT_BYTES))
         except urllib.error.HTTPError as error:
             error.close()

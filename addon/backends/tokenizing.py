@@ -13,8 +13,8 @@ import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from functools import cache
 
+from turnstile.addon.backends.direct import direct_opener
 from turnstile.addon.backends.errors import AskingError, BackendUnreachable
 from turnstile.addon.backends.facts import BackendFacts, at_least
 from turnstile.addon.backends.json_edit import parse_object
@@ -55,7 +55,7 @@ def tokenized(
     )
     request = urllib.request.Request(f"{url}/tokenize", body, headers)
     try:
-        with _opener().open(request, timeout=timeout_s) as answer:
+        with direct_opener().open(request, timeout=timeout_s) as answer:
             return _read(answer.read(_ANSWER_LIMIT_BYTES))
     except urllib.error.HTTPError as error:
         error.close()
@@ -77,7 +77,7 @@ def listed_context(url: str, authorization: str | None, timeout_s: float = TIMEO
     """
     headers = {"Authorization": authorization} if authorization else {}
     try:
-        with _opener().open(
+        with direct_opener().open(
             urllib.request.Request(f"{url}/v1/models", None, headers), timeout=timeout_s
         ) as told:
             listed = json.loads(told.read(_ANSWER_LIMIT_BYTES))
@@ -99,12 +99,6 @@ def given_ids(body: bytes) -> int | None:
     except AskingError:
         return None
     return len(ids) if isinstance(ids, list) else None
-
-
-@cache
-def _opener() -> urllib.request.OpenerDirector:
-    """Made once: with each comes a TLS context, which reads all certificates that are trusted."""
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _read(answer: bytes) -> TokenizedPrompt | None:

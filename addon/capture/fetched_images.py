@@ -5,10 +5,11 @@ again, unchanged, the model sees again what it saw: what lies behind the address
 """
 
 import asyncio
-import base64
 import re
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+
+import pybase64
 
 from turnstile.addon.capture.answers import Answer, invalid_request
 from turnstile.addon.capture.image_fetch import (
@@ -97,7 +98,7 @@ class FetchedImages:
 
 def _as_json_string(url: str, hosts: ImageHosts, room: Room) -> bytes:
     fetched = fetch_image(url, hosts, room)
-    return b'"data:%b;base64,%b"' % (_media_type(fetched).encode(), base64.b64encode(fetched.data))
+    return b'"data:%b;base64,%b"' % (_media_type(fetched).encode(), pybase64.b64encode(fetched.data))
 
 
 def _media_type(fetched: Fetched) -> str:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
+from turnstile.addon.backends.direct import direct_opener
 from turnstile.addon.tracelog.records import WeightReading
 
 TIMEOUT_S = 5.0
@@ -26,7 +27,6 @@ class WeightReader:
 
     def __init__(self, url: str, record: Callable[[WeightReading], object]) -> None:
         self._url, self._record = url, record
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._reading: asyncio.Task[None] | None = None
         self._authorization: str | None = None
         # streams: that have ended, that a reading has followed, that somebody waits for
@@ -74,7 +74,7 @@ class WeightReader:
         for path in PATHS:
             request = urllib.request.Request(self._url + path, headers=headers)
             try:
-                with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                with direct_opener().open(request, timeout=TIMEOUT_S) as answer:
                     return _version_in(answer.read(ANSWER_LIMIT_BYTES))
             except urllib.error.HTTPError as error:
                 error.close()

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import pybase64
+
 from turnstile.addon.tracelog.base64_spelling import Spelling, read_spelling
 
 MIN_CHARS = 2048
@@ -15,9 +17,8 @@ _PROBE_CHARS = 48
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _ANY_ALPHABET = rb"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_\="
 _FORWARD = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]")
 _ANY_FORWARD = re.compile(rb"(?:[A-Za-z0-9+/_-]++|\\[/nr])*+={0,2}")  # of all spellings
-_NOT_ANY = re.compile(rb"[^A-Za-z0-9+/_\\-]")
+_WITHOUT_PADDING = _ANY_ALPHABET.removesuffix(b"=")
 _LOOK_BACK = 4096
 
 USUAL = Spelling()
@@ -77,14 +78,14 @@ def _probed(body: bytes, at: int, stop: int, alphabet: bytes) -> int:
 
 def _usual(body: bytes, at: int, floor: int, end: int) -> Span | None:
     """The span of standard base64 around `at`, up to `end`."""
-    first = _first_char(_NOT_BASE64, body, at, floor)
+    first = _first_char(_ALPHABET, body, at, floor)
     raw = _decoded(body, first, end)
     return None if raw is None else Span(first, end, raw, USUAL)
 
 
 def _unusual(body: bytes, at: int, floor: int, end: int) -> Span | None:
     """The span of any other spelling around `at`, up to `end`."""
-    first = _first_char(_NOT_ANY, body, at, floor)
+    first = _first_char(_WITHOUT_PADDING, body, at, floor)
     if end - first < MIN_CHARS:
         return None
     read = read_spelling(body[first:end])
@@ -96,13 +97,10 @@ def _end(characters: re.Pattern[bytes], body: bytes, at: int, stop: int) -> int:
     return match.end() if match else at
 
 
-def _first_char(others: re.Pattern[bytes], body: bytes, at: int, floor: int) -> int:
-    """Where the run of characters that holds `at` begins, not before `floor`; `others` are none of its."""
+def _first_char(alphabet: bytes, body: bytes, at: int, floor: int) -> int:
+    """Where the run of characters of an alphabet that holds `at` begins, not before `floor`."""
     low = max(floor, at - _LOOK_BACK)
-    last = low
-    for match in others.finditer(body, low, at):
-        last = match.end()
-    return last
+    return low + len(body[low:at].rstrip(alphabet))
 
 
 def _decoded(body: bytes, start: int, end: int) -> bytes | None:
@@ -110,9 +108,9 @@ def _decoded(body: bytes, start: int, end: int) -> bytes | None:
     if end - start < MIN_CHARS:
         return None
     try:
-        raw = binascii.a2b_base64(memoryview(body)[start:end], strict_mode=True)
+        raw = pybase64.b64decode(memoryview(body)[start:end], validate=True)
     except binascii.Error:
         return None
     # of strict base64 only the last four characters can be spelled otherwise
     last = raw[(len(raw) - 1) // 3 * 3 :]
-    return raw if body.startswith(binascii.b2a_base64(last, newline=False), end - 4) else None
+    return raw if body.startswith(pybase64.b64encode(last), end - 4) else None

@@ -4,10 +4,11 @@ Serialisers escape slashes, encoders break lines (after every 76 characters), le
 the alphabet for URLs. What is spelled in one of these ways throughout comes out again as it was.
 """
 
-import base64
 import binascii
 from dataclasses import dataclass
 from typing import Any, Self
+
+import pybase64
 
 _BREAKS = (rb"\r\n", rb"\n")
 _SHORTEST_LINE = 16  # characters; a shorter one would make much of few bytes
@@ -25,7 +26,7 @@ class Spelling:
 
     def spell(self, raw: bytes) -> bytes:
         """The text of `raw`."""
-        text = base64.urlsafe_b64encode(raw) if self.for_urls else base64.b64encode(raw)
+        text = pybase64.urlsafe_b64encode(raw) if self.for_urls else pybase64.b64encode(raw)
         text = text if self.padded else text.rstrip(b"=")
         if self.line:
             text = self.line_break.join(text[at : at + self.line] for at in range(0, len(text), self.line))
@@ -62,6 +63,6 @@ def read_spelling(text: bytes) -> tuple[bytes, Spelling] | None:
 
 def _decoded(plain: bytes) -> bytes | None:
     try:
-        return base64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
+        return pybase64.b64decode(plain + b"=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None

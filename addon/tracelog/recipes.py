@@ -5,11 +5,12 @@ the base exchange: body 0 its request, 1 its reply), 32 bytes (the SHA-256 of a 
 in base64) or `[SHA-256, ...]` (the same, in another spelling of base64).
 """
 
-import base64
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import pybase64
 
 from turnstile.addon.tracelog.base64_spans import USUAL, base64_spans
 from turnstile.addon.tracelog.base64_spelling import Spelling
@@ -79,7 +80,7 @@ def put_together(
             part: bytes | memoryview = new[taken : taken + step]
             expected, taken = step, taken + step
         elif isinstance(step, bytes):
-            part = base64.b64encode(blob(step))
+            part = pybase64.b64encode(blob(step))
             expected = len(part)
         elif isinstance(step[0], bytes):
             digest, *fields = step

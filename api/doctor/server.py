@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from turnstile.addon.backends.direct import direct_opener
+
 TIMEOUT_S = 60.0  # a first request may compile kernels
 ANSWER_LIMIT_BYTES = 64 << 20
 CHAT = "/v1/chat/completions"
-
-_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a user's own proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Server:
 
     def _asked(self, request: urllib.request.Request) -> Answer:
         try:
-            with _direct.open(request, timeout=TIMEOUT_S) as answer:
+            with direct_opener().open(request, timeout=TIMEOUT_S) as answer:
                 return Answer(answer.status, answer.read(ANSWER_LIMIT_BYTES))
         except urllib.error.HTTPError as error:
             with error:

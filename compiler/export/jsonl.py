@@ -5,13 +5,13 @@ tensors, and routed experts as little-endian int32, in base64.
 """
 
 import json
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from pybase64 import b64encode
 
 from turnstile.addon.backends.exact_json import loads
 from turnstile.compiler.errors import SequenceFileError

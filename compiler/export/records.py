@@ -3,12 +3,12 @@
 An image's file and a tensor's values are bytes here; a format that holds text writes them in base64.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pybase64
 from numpy.typing import NDArray
 
 from turnstile.compiler.export.record_types import check_types
@@ -88,7 +88,7 @@ def _routed_experts(values: NDArray[Any] | str | None, shape: Sequence[int] | No
         return values
     if shape is None or len(shape) != 3:
         raise ValueError(f"routed_experts has the shape {shape}, expected [rows, layers, experts a token]")
-    experts = np.frombuffer(base64.b64decode(values, validate=True), "<i4").reshape(shape)
+    experts = np.frombuffer(pybase64.b64decode(values, validate=True), "<i4").reshape(shape)
     if experts.size and not 0 <= int(experts.min()) <= int(experts.max()) < 1 << 16:
         raise ValueError("routed_experts names an expert that is not from 0 to 65,535")
     return narrowed(experts)
@@ -137,4 +137,4 @@ def _tensor(record: Mapping[str, Any]) -> NDArray[np.generic]:
 
 
 def _bytes(data: bytes | str) -> bytes:
-    return data if isinstance(data, bytes) else base64.b64decode(data, validate=True)
+    return data if isinstance(data, bytes) else pybase64.b64decode(data, validate=True)

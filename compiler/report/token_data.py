@@ -5,9 +5,10 @@ and `layers-i` (of each row compared with the parent's, how many layers differ),
 before it is looked at. `assets/model.js` reads them.
 """
 
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from pybase64 import b64encode
 
 from turnstile.compiler.images.image import PromptImage
 from turnstile.compiler.report.arrivals import Arrival

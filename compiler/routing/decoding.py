@@ -4,11 +4,11 @@ SGLang sends base64 of little-endian int32 without a header; a `routed_experts_d
 type. vLLM sends base64 of a .npy file. Source: SGLang's state_capturer (0.5.7 to 0.5.23), vLLM 0.33.
 """
 
-import binascii
 from io import BytesIO
 from typing import Any
 
 import numpy as np
+import pybase64
 
 from turnstile.compiler.routing.rows import Experts
 
@@ -29,7 +29,7 @@ def decoded(text: Any, dtype: Any = None) -> Experts:
     if not isinstance(text, str):
         raise UndecodableRouting(f"found a JSON {type(text).__name__}, expected base64 text")
     try:
-        raw = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+        raw = pybase64.b64decode(text.encode("ascii"), validate=True)
     except ValueError as error:  # binascii.Error is one, and so is what `encode` raises
         raise UndecodableRouting("the text is no base64") from error
     return _from_npy(raw) if raw.startswith(_NPY) else _from_raw(raw, dtype or "int32")
