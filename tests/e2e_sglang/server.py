@@ -15,14 +15,15 @@ import pytest
 
 from turnstile.free_port import free_port
 
-FLAGS = ("--weight-version", "step-1", "--context-length", "2048", "--tool-call-parser", "qwen25")
+FLAGS = ("--weight-version", "step-1", "--context-length", "2048")
+PARSER = ("--tool-call-parser", "qwen25")
 
 
 @contextmanager
-def sglang(kind: str, *flags: str) -> Iterator[str]:
+def sglang(kind: str, *flags: str, parser: bool = True) -> Iterator[str]:
     """The base URL of a server with a model of this kind; skips the test, loudly, where there is none.
 
-    `flags` are for a server that is started here; a user's has those that it has.
+    `flags` and `parser` are for a server that is started here; a user's has those that it has.
     """
     if url := os.environ.get("TURNSTILE_E2E_URL"):
         yield url.rstrip("/")
@@ -39,6 +40,7 @@ def sglang(kind: str, *flags: str) -> Iterator[str]:
         "--served-model-name",
         f"tiny-{kind}",
         *FLAGS,
+        *(PARSER if parser else ()),
         *flags,
     ]
     started = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
