@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.backend import (
     EVENT_STREAM,
@@ -19,6 +20,7 @@ from tests.support.backend import (
 )
 from tests.support.mitmdump import Proxy, running_mitmdump
 from turnstile.addon.tracelog.reader import log_paths, open_log
+from turnstile.cli.main import main
 
 SECRET, KEY, COOKIE = "secret-of-the-proxy", "sk-harness", "session=1234"
 PRIVATE, WRONG = "private-5", "wrong-key"
@@ -75,6 +77,23 @@ def left_in_log(proxy: Proxy) -> str:
     return "\n".join(found)
 
 
+def made_of(logs: Path) -> list[str]:
+    """Everything that the commands make of logs: what they write and what they say."""
+    flows, page, sequences = logs / "x.mitm", logs / "page.html", logs / "x.jsonl"
+    commands = (
+        ["flows", str(logs), "-o", str(flows)],
+        ["report", str(logs), "-o", str(page)],
+        ["compile", str(logs), "-o", str(sequences)],
+        ["show", str(logs)],
+    )
+    said = []
+    for command in commands:
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == 0
+        said.append(result.output)
+    return said + [path.read_bytes().decode("latin-1") for path in (flows, page, sequences)]
+
+
 @pytest.mark.parametrize("streaming", ["buffered", "live"])
 @pytest.mark.parametrize("backend_is_up", [True, False])
 def test_no_key_is_left_anywhere(tmp_path: Path, streaming: str, backend_is_up: bool) -> None:
@@ -95,7 +114,7 @@ def test_no_key_is_left_anywhere(tmp_path: Path, streaming: str, backend_is_up: 
             assert all(SECRET not in repr(received) for received in backend.received)
     console = "\n".join(proxy.lines)
     for key in (SECRET, KEY, COOKIE, PRIVATE, WRONG):
-        for place in (logged, console, health.body.decode()):
+        for place in (logged, console, health.body.decode(), *made_of(proxy.log_directory)):
             assert key not in place
 
 
