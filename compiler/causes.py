@@ -7,7 +7,7 @@ aborted            an earlier exchange of the rollout had exactly this prompt, a
                    or never reached the harness: this is the retry
 sibling            an earlier turn of the rollout had exactly this prompt: another sample
 image_changed      by its tokens the prompt would go on an earlier sequence, or share sampled tokens with it,
-                   but other pictures stand behind them
+                   but other pictures (or video, sound) stand behind them
 retokenized        the request resends an earlier turn's messages and answer unchanged, and yet that turn's
                    tokens are no prefix of the prompt: the template or the tokenizer spells them otherwise
 sibling            an earlier turn of another rollout had exactly this prompt
@@ -108,13 +108,13 @@ class Causes:
         return same if same is not None and np.array_equal(same.prompt_ids, turn.prompt_ids) else None
 
 
-type _PromptKey = tuple[int, int, tuple[PromptImage, ...]]
+type _PromptKey = tuple[int, int, tuple[PromptImage, ...], tuple[bytes, ...]]
 
 
 def _prompt_key(turn: Turn) -> _PromptKey:
     """Tells nearly all prompts apart at the cost of one pass."""
     ids_T = turn.prompt_ids.view(np.uint32)  # of which the sum may run over: none has to be widened for it
-    return len(ids_T), int(ids_T.sum(dtype=np.uint32)), turn.images
+    return len(ids_T), int(ids_T.sum(dtype=np.uint32)), turn.images, turn.other_media
 
 
 def _begins_with(turn: Turn, earlier: Turn) -> bool:

@@ -65,6 +65,11 @@ class OpenSequence:
         self.tokens_T = tokens_T
 
     @property
+    def other_media(self) -> tuple[bytes, ...]:
+        """What else stands behind its tokens; see Turn."""
+        return self.turns[-1].other_media if self.turns else ()
+
+    @property
     def images(self) -> tuple[PromptImage, ...]:
         """The images of its prompts; the last one has those of all."""
         return self.turns[-1].images if self.turns else ()
@@ -76,6 +81,8 @@ class OpenSequence:
         """
         self.refusal = refusal
         agreed = agreed_size(parent.images, turn.images, shared_tokens)
+        if not parent.shares_media(turn, shared_tokens):
+            agreed = 0  # which of the tokens they stand behind is unknown
         resent = min(shared_tokens, len(turn.prompt_ids))
         if agreed < resent and len(parent.turns[0].prompt_ids) < resent:
             self.other_images = parent.turn_at(resent - 1)
@@ -88,10 +95,20 @@ class OpenSequence:
         added = zip(reversed(self.turns), reversed(self.starts), strict=True)
         return next(turn for turn, start in added if start <= index)
 
+    def shares_media(self, turn: Turn, shared_tokens: int) -> bool:
+        """Whether what else than text and images stands behind the common beginning can be the same."""
+        mine, others = self.other_media, turn.other_media
+        whole = shared_tokens == len(self.tokens_T)  # then all of mine stand behind it
+        size = len(mine) if whole else min(len(mine), len(others))
+        return mine[:size] == others[:size]
+
     def refuses(self, turn: Turn, rows: RoutedRows | None) -> Refusal | None:
         """Why `turn`, whose prompt begins with all tokens of this, does not go on it; None when it does."""
         if not images_agree(self.images, turn.images, len(self.tokens_T)):
             return Refusal(self, "image_changed", _other_image(self, turn))
+        if not self.shares_media(turn, len(self.tokens_T)):
+            message = "other video, sound or files stand behind the same tokens"
+            return Refusal(self, "image_changed", message)
         if rows is None or self.routing.is_empty:
             return None
         if (difference := self.routing.difference(rows)) is not None:

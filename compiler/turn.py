@@ -35,6 +35,8 @@ class Turn:
     cached_tokens: int | None = None  # of the prompt, whose keys and values the backend had at hand
     num_retractions: int | None = None  # how often it was taken off the device and computed anew
     images: tuple[PromptImage, ...] = ()  # of the prompt, in order
+    other_media: tuple[bytes, ...] = ()
+    """Digests of what else stands behind its prompt's tokens (video, sound), in order; where is unknown."""
     sampling: Mapping[str, Any] = field(default_factory=dict)  # as sent
     flags: tuple[str, ...] = ()
     wording: Wording | None = None

@@ -6,6 +6,7 @@ the choices contradict each other all are left out. What is doubtful but true is
 aborted            the backend broke the answer off
 undelivered        the harness was gone before it could be given the answer
 logprobs_partial   some logprobs are unknown; those tokens count as context
+media_left_out     video, sound or a file stands behind tokens of its prompt, and is not in the sequence
 routing_untrusted  its routed experts cannot be believed, see turnstile.compiler.routing.reading
 """
 
@@ -98,9 +99,8 @@ def _turns_of(
         )
     sampling, more = sampling_of(request.fields, place)
     findings += more
-    version_read = versions_read[0] if len(versions_read) == 1 else None
     said = request.conversation
-    common = _Common(exchange, place, said.digest, said.images, readers.images, sampling, version_read)
+    common = _Common(exchange, place, said, readers.images, sampling, versions_read)
     turns, rows, asked = list[Turn](), dict[int, RoutedRows](), Asked.by(request.fields)
     for reading in readings:
         turn, more = _turn_of(reading, common, texts.prompts)
@@ -131,11 +131,15 @@ class _Common:
 
     exchange: Exchange
     place: Place
-    request_digest: bytes
-    images: tuple[Image | Unreadable, ...]
+    said: Conversation
     placer: ImagePlacer | None
     sampling: Mapping[str, Any]
-    version_read: str | None  # what was read before and after it, where that is the same
+    versions_read: Sequence[str]  # around it
+
+    @property
+    def version_read(self) -> str | None:
+        """What was read before and after it, where that is the same."""
+        return self.versions_read[0] if len(self.versions_read) == 1 else None
 
     @property
     def id_limit(self) -> int:
@@ -178,7 +182,7 @@ def _placed(
 ) -> tuple[tuple[PromptImage, ...] | None, list[Finding]]:
     if common.placer is None:
         return (), []
-    return common.placer.place(common.images, prompt_ids, common.exchange.backend, place)
+    return common.placer.place(common.said.images, prompt_ids, common.exchange.backend, place)
 
 
 def _with_logprobs(
@@ -194,7 +198,8 @@ def _with_logprobs(
     if logprobs is None:
         return None, findings
     is_partial = bool(findings)
-    spans, more = weight_spans_of(reading.weight_versions, reading.weight_spans, len(sampled_ids), place)
+    told = reading.weight_versions, reading.weight_spans
+    spans, more = weight_spans_of(*told, len(sampled_ids), place, common.versions_read)
     findings += more
     flags = []
     if reading.finish_reason == "abort":
@@ -204,6 +209,8 @@ def _with_logprobs(
         flags.append("logprobs_partial")
     if not was_delivered(common.exchange):
         flags.append("undelivered")
+    if common.said.other_media:
+        flags.append("media_left_out")
     exchange = common.exchange
     turn = Turn(
         exchange_id=exchange.exchange_id,
@@ -222,9 +229,10 @@ def _with_logprobs(
         cached_tokens=_believed(reading.cached_tokens, len(prompt_ids)),
         num_retractions=reading.num_retractions,
         images=images,
+        other_media=common.said.other_media,
         sampling=common.sampling,
         flags=tuple(flags),
-        wording=Wording(common.request_digest, reply_digest(reading.message or {})),
+        wording=Wording(common.said.digest, reply_digest(reading.message or {})),
     )
     return turn, findings
 
@@ -237,7 +245,8 @@ def _believed(cached_tokens: int | None, prompt_size: int) -> int | None:
 def _moved(versions_read: Sequence[str]) -> str:
     versions = " to ".join(map(repr, versions_read))
     return (
-        f"the answer tells no weight version, and around it the backend's went from {versions}; it is unknown"
+        f"around the answer the backend's weight version went from {versions}, and the answer does not tell "
+        "which of its tokens are of which; it is unknown"
     )
 
 
@@ -252,7 +261,10 @@ def _request_of(exchange: Exchange, texts: RequestTexts, place: Place) -> tuple[
 
 def _not_compiled(request: ReadRequest, place: Place) -> list[Finding]:
     """One finding when there is more in the exchange than text and images."""
-    if not request.conversation.has_other_media:
+    if not request.conversation.other_media:
         return []
-    message = "holds video or sound, which this version does not compile; its tokens are compiled as text"
+    message = (
+        "holds video, sound or another part that is neither text nor image, which this version does not "
+        "compile; its tokens are compiled as text, flagged media_left_out"
+    )
     return [place.warning("not_compiled", message)]

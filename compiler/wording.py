@@ -10,7 +10,7 @@ from typing import Any
 from turnstile.addon.backends.wording import Conversation as Messages
 from turnstile.addon.backends.wording import Wording, reply_digest
 from turnstile.compiler.images.image import Image, Unreadable
-from turnstile.compiler.images.request_images import ImageStore, has_other_media
+from turnstile.compiler.images.request_images import ImageStore, other_media_of
 
 __all__ = ["Conversation", "reply_digest"]
 
@@ -20,7 +20,7 @@ class Conversation:
     """The messages of a request."""
 
     images: tuple[Image | Unreadable, ...] = ()  # of all messages in order
-    has_other_media: bool = False  # video or sound
+    other_media: tuple[bytes, ...] = ()  # digests of the parts that are neither text nor image, in order
     messages: Messages = field(default_factory=Messages)
 
     @property
@@ -39,6 +39,6 @@ class Conversation:
         objects = [message for message in messages if isinstance(message, dict)]
         return Conversation(
             (*self.images, *(image for message in objects for image in store.images_of(message))),
-            self.has_other_media or any(map(has_other_media, objects)),
+            (*self.other_media, *(digest for message in objects for digest in other_media_of(message))),
             self.messages.extended(messages),
         )

@@ -8,12 +8,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import orjson
+
 from turnstile.compiler.images.image import Image, Unreadable
 from turnstile.compiler.images.image_types import image_type
 from turnstile.compiler.images.image_urls import NotAnImage, image_bytes
 
 _IMAGE_PARTS = ("image_url", "input_image")
-_OTHER_MEDIA = ("video_url", "audio_url", "input_audio", "input_video")
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal", "thinking", "reasoning", None)
 
 
 class ImageStore:
@@ -40,9 +42,12 @@ class ImageStore:
         return self._images.setdefault(sha256, Image(sha256, image_type(data), data))
 
 
-def has_other_media(message: Any) -> bool:
-    """Whether a message holds video or sound."""
-    return any(part.get("type") in _OTHER_MEDIA for part in _parts(message))
+def other_media_of(message: Any) -> Iterator[bytes]:
+    """A digest of each part that is neither text nor an image (video, sound, a file), in order."""
+    for part in _parts(message):
+        kind = part.get("type")
+        if kind not in _IMAGE_PARTS and kind not in _TEXT_PARTS:
+            yield hashlib.sha256(orjson.dumps(part)).digest()
 
 
 def _parts(message: Any) -> Iterator[Mapping[str, Any]]:

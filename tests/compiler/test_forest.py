@@ -525,3 +525,25 @@ def test_a_shorter_sequence_goes_on_where_the_longest_has_another_picture() -> N
         ([1, 2, 3, 9, 4], [5], (prompt_image("red", 3, 1),)),
     ).sequences
     assert (calls(long), calls(short)) == (["e0"], ["e1", "e2"])
+
+
+def with_media(*turns: tuple[list[int], list[int], tuple[bytes, ...]]) -> list[OpenSequence]:
+    forest = TrajectoryForest()
+    for number, (prompt_ids, sampled_ids, media) in enumerate(turns):
+        forest.add(replace(turn(number, (prompt_ids, sampled_ids, None)), other_media=media))
+    return forest.sequences
+
+
+def test_the_same_video_behind_the_same_tokens_goes_on() -> None:
+    (sequence,) = with_media(([1, 9], [3], (b"a",)), ([1, 9, 3, 9], [5], (b"a", b"b")))
+    assert (calls(sequence), sequence.other_media) == (["e0", "e1"], (b"a", b"b"))
+
+
+@pytest.mark.parametrize("media", [(), (b"b",), (b"b", b"a")])
+def test_another_video_behind_the_same_tokens_starts_a_sequence_without_a_parent(
+    media: tuple[bytes, ...],
+) -> None:
+    first, second = with_media(([1, 9], [3], (b"a",)), ([1, 9, 3, 9], [5], media))
+    assert second.refusal is not None
+    assert (second.refusal.sequence, second.refusal.cause) == (first, "image_changed")
+    assert second.parent is None

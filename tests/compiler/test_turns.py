@@ -286,8 +286,16 @@ def test_a_version_that_moved_around_an_answer_is_unknown_and_said() -> None:
     assert [(turn.weight_spans, turn.version_read) for turn in found.turns] == [((), None)]
     assert said(found.findings) == [("weight_version_moved", "warning", None)]
     assert found.findings[0].message == (
-        "the answer tells no weight version, and around it the backend's went from '7' to '8'; it is unknown"
+        "around the answer the backend's weight version went from '7' to '8', and the answer does not tell "
+        "which of its tokens are of which; it is unknown"
     )
+
+
+def test_a_single_version_does_not_tell_when_the_weights_moved() -> None:
+    versionless = answered_choice(0, [1], [7], **VERSIONLESS)
+    found = read(replied(1, completion(versionless, metadata={"weight_version": "8"})), ("7", "8"))
+    assert [(turn.weight_spans, turn.version_read) for turn in found.turns] == [((), None)]
+    assert said(found.findings) == [("weight_version_moved", "warning", None)]
 
 
 VIDEO = {
@@ -300,8 +308,10 @@ def test_what_is_more_than_text_and_images_is_compiled_as_text_and_said() -> Non
     found = read(answered(1, [1], [7], request={"messages": [USER, VIDEO]}))
     assert [ids(turn) for turn in found.turns] == [([1], [7])]
     assert said(found.findings) == [("not_compiled", "warning", None)]
+    assert [(turn.flags, len(turn.other_media)) for turn in found.turns] == [(("media_left_out",), 1)]
     assert found.findings[0].message == (
-        "holds video or sound, which this version does not compile; its tokens are compiled as text"
+        "holds video, sound or another part that is neither text nor image, which this version does not "
+        "compile; its tokens are compiled as text, flagged media_left_out"
     )
 
 

@@ -73,3 +73,16 @@ def test_spans_hold_against_a_single_version_and_a_finding_says_so() -> None:
     assert found == ((0, "7"), (3, "8"))
     assert (finding.kind, finding.severity) == ("weight_versions_invalid", "warning")
     assert finding.message == f"{ONE} is '9', but the last of {SPANS} is '8'"
+
+
+def test_a_single_version_is_not_believed_where_the_weights_moved_around_the_answer() -> None:
+    assert weight_spans_of({ONE: "8"}, {}, 5, PLACE, ("7", "8")) == ((), [])  # turns_of says it
+    assert weight_spans_of({}, {SPANS: [span(0, 5, "8")]}, 5, PLACE, ("7", "8")) == (((0, "8"),), [])
+
+
+def test_a_single_version_is_not_believed_against_the_one_that_was_read() -> None:
+    assert weight_spans_of({ONE: "7"}, {}, 5, PLACE, ("7",)) == (((0, "7"),), [])
+    found, [finding] = weight_spans_of({ONE: "8"}, {}, 5, PLACE, ("7",))
+    assert (found, finding.kind, finding.severity) == ((), "weight_versions_invalid", "warning")
+    read = f"{ONE} is '8', and '7' was read before and after it"
+    assert finding.message == f"{read}; the weight version of the turn is unknown"

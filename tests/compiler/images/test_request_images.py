@@ -1,8 +1,10 @@
 from typing import Any
 
+import pytest
+
 from tests.support.images import data_url, image_part, picture, sha256, shown
 from turnstile.compiler.images.image import Image, Unreadable
-from turnstile.compiler.images.request_images import ImageStore, has_other_media
+from turnstile.compiler.images.request_images import ImageStore, other_media_of
 
 RED, BLUE = picture("red"), picture("blue")
 
@@ -54,7 +56,12 @@ def test_what_spells_no_image_is_said_in_its_place() -> None:
     assert others == [Unreadable("its URL is a NoneType, expected a text")] * 2
 
 
-def test_video_and_sound_are_told() -> None:
-    assert has_other_media({"content": [{"type": "video_url", "video_url": {}}]})
-    assert not has_other_media(shown(RED))
-    assert not has_other_media("no object")
+@pytest.mark.parametrize("kind", ["video_url", "input_audio", "audio", "file", 7])
+def test_what_is_neither_text_nor_image_is_told_by_its_bytes(kind: Any) -> None:
+    one, again, other = (list(other_media_of({"content": [{"type": kind, "data": d}]})) for d in "aab")
+    assert (len(one), one == again, one == other) == (1, True, False)
+
+
+@pytest.mark.parametrize("message", [shown(RED), "no object", {"content": [{"type": "text", "text": "a"}]}])
+def test_text_and_images_are_no_other_media(message: Any) -> None:
+    assert list(other_media_of(message)) == []
