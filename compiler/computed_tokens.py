@@ -7,8 +7,8 @@ walked once, comparing whole arrays: the cost is linear in its length.
 import numpy as np
 from numpy.typing import NDArray
 
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.open_sequence import Tokens
+from turnstile.compiler.token_tree import equal_front
 
 Codes = NDArray[np.int32]  # a code for each token: who computed it, UNKNOWN or NEW
 

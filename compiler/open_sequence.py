@@ -52,11 +52,9 @@ class OpenSequence:
         `changed` are those of the first rows that other turns made other ones since its last turn.
         """
         # All but the last token went through the model before; what is not at hand does so once more.
-        again = np.zeros(max(0, len(self.tokens_T) - 1), np.bool_)
-        again[cached_rows(turn) :] = True
-        if changed is not None:
-            again[: len(changed)] |= changed[: len(again)]
-        self.routing.compute_again(again, is_told=rows is not None)
+        computed = max(0, len(self.tokens_T) - 1)
+        changed = np.empty(0, np.bool_) if changed is None else changed
+        self.routing.compute_again(cached_rows(turn), computed, changed, is_told=rows is not None)
         if rows is not None:
             self.routing.add(rows)
         self.turns.append(turn)

@@ -77,9 +77,13 @@ class GroupPasses:
         """Takes in an exchange that began after those before it, or what was found in the place of one."""
         if isinstance(item, Finding):
             self._findings.append(item)
+            if item.severity == "error":
+                self._merger.note_unread()
             return
         read = turns_of(item.exchange, item.log, item.offset, self._texts, item.versions_read, self._readers)
         self._findings += read.findings
+        for each in read.computed:
+            self._merger.note_computed(item.exchange.rollout_id, each.prompt_ids, each.at_hand)
         self._exchanges, self._turns = self._exchanges + 1, self._turns + len(read.turns)
         for turn in read.turns:
             if (started := self._merger.add(turn, read.routing.get(turn.choice))) is not None:

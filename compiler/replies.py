@@ -36,6 +36,12 @@ def was_delivered(exchange: Exchange) -> bool:
     return exchange.delivered and exchange.outcome in ("complete", "backend_failed")
 
 
+def may_have_computed(exchange: Exchange) -> bool:
+    """Whether the backend may have computed something for the exchange, even though no reply tells of it."""
+    refused_by_backend = exchange.outcome == "complete" and 400 <= (exchange.status or 0) < 500
+    return exchange.outcome != "refused" and not refused_by_backend
+
+
 def _nothing_to_read(exchange: Exchange, is_stream: bool, place: Place) -> Finding | None:
     """Why no reply of the model can be expected here."""
     if exchange.outcome == "refused":

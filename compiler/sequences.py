@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnstile.compiler.causes import Explanation
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.open_sequence import OpenSequence
 from turnstile.compiler.routing.outcome import routed_experts_of
 from turnstile.compiler.selection import TRUNCATED
 from turnstile.compiler.sequence import Call, Cause, Parent, TrainingSequence
 from turnstile.compiler.stale_cache import sequences_with_stale_cache
+from turnstile.compiler.token_tree import equal_front
 from turnstile.compiler.turn import Turn
 
 Segments = tuple[tuple[bool, int], ...]

@@ -24,7 +24,7 @@ from turnstile.compiler.images.image import Image, PromptImage, Unreadable
 from turnstile.compiler.images.placing import ImagePlacer
 from turnstile.compiler.logprobs import logprobs_of
 from turnstile.compiler.prompt_texts import PromptTexts
-from turnstile.compiler.replies import choices_of, was_delivered
+from turnstile.compiler.replies import choices_of, may_have_computed, was_delivered
 from turnstile.compiler.request_texts import ReadRequest, RequestTexts
 from turnstile.compiler.routing.reading import Asked, RoutingReader
 from turnstile.compiler.routing.rows import RoutedRows
@@ -52,6 +52,14 @@ class Readers:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """What the backend computed for an answer that is no turn: a prompt's tokens, but for the first ones."""
+
+    prompt_ids: Ids | None = None  # None: unknown
+    at_hand: int = 0  # so many of its first tokens were certainly not computed anew
+
+
+@dataclass(frozen=True, slots=True)
 class ExchangeTurns:
     """What an exchange gives to its group."""
 
@@ -62,6 +70,7 @@ class ExchangeTurns:
     routing: Mapping[int, RoutedRows] = field(default_factory=dict)
     """By choice, where it is known; apart from the turns because it is large and soon joined."""
     images: tuple[Image | Unreadable, ...] = ()  # of the request, in order
+    computed: tuple[Computed, ...] = ()
 
 
 def turns_of(
@@ -82,7 +91,7 @@ def turns_of(
         return _turns_of(exchange, place, texts, versions_read, readers or Readers(RoutingReader(), None))
     except Exception as error:  # whatever one exchange holds, the others are compiled
         message = f"reading it failed with a {type(error).__name__}, which no exchange should bring about"
-        return ExchangeTurns((), (place.error("undecodable", message),), ())
+        return ExchangeTurns((), (place.error("undecodable", message),), (), computed=(Computed(),))
 
 
 def _turns_of(
@@ -90,7 +99,8 @@ def _turns_of(
 ) -> ExchangeTurns:
     readings, findings = choices_of(exchange, place)
     if not readings:
-        return ExchangeTurns((), tuple(findings), ())
+        unknown = (Computed(),) if may_have_computed(exchange) else ()
+        return ExchangeTurns((), tuple(findings), (), computed=unknown)
     request, more = _request_of(exchange, texts.requests, place)
     findings += more + _not_compiled(request, place)
     if not was_delivered(exchange):
@@ -101,24 +111,39 @@ def _turns_of(
     findings += more
     said = request.conversation
     common = _Common(exchange, place, said, readers.images, sampling, versions_read)
-    turns, rows, asked = list[Turn](), dict[int, RoutedRows](), Asked.by(request.fields)
-    for reading in readings:
-        turn, more = _turn_of(reading, common, texts.prompts)
-        findings += more
-        if turn is not None:
-            told = readers.routing.read(reading, asked, turn, exchange.backend)
-            findings += told.findings
-            turns += [] if told.contradicts else [_flagged(turn, told.flags)]
-            if told.rows is not None:
-                rows[turn.choice] = told.rows
+    turns, rows, more = _turns_and_rows(readings, common, texts.prompts, readers.routing, request.fields)
+    findings += more
     conflicts = prompt_conflicts(turns, place)
     if not any(finding.severity == "error" for finding in findings):  # else that may be why
         conflicts += sum_findings(readings, place)
     if conflicts:
-        return ExchangeTurns((), (*findings, *conflicts), said.answers, images=said.images)
+        findings, turns, rows = findings + conflicts, [], {}
     if len(versions_read) > 1 and not all(turn.weight_spans for turn in turns):
         findings.append(place.warning("weight_version_moved", _moved(versions_read)))
-    return ExchangeTurns(tuple(turns), tuple(findings), said.answers, rows, said.images)
+    kept = {turn.choice for turn in turns}
+    computed = tuple(_computed(each, common, texts.prompts) for each in readings if each.choice not in kept)
+    return ExchangeTurns(tuple(turns), tuple(findings), said.answers, rows, said.images, computed)
+
+
+def _turns_and_rows(
+    readings: Sequence[ChoiceReading],
+    common: "_Common",
+    prompts: PromptTexts,
+    routing: RoutingReader,
+    fields: Mapping[str, Any],
+) -> tuple[list[Turn], dict[int, RoutedRows], list[Finding]]:
+    turns, rows, findings = list[Turn](), dict[int, RoutedRows](), list[Finding]()
+    asked = Asked.by(fields)
+    for reading in readings:
+        turn, more = _turn_of(reading, common, prompts)
+        findings += more
+        if turn is not None:
+            told = routing.read(reading, asked, turn, common.exchange.backend)
+            findings += told.findings
+            turns += [] if told.contradicts else [_flagged(turn, told.flags)]
+            if told.rows is not None:
+                rows[turn.choice] = told.rows
+    return turns, rows, findings
 
 
 def _flagged(turn: Turn, flags: tuple[str, ...]) -> Turn:
@@ -175,6 +200,16 @@ def _turn_of(
         return None, findings
     turn, more = _with_logprobs(reading, common, prompt_ids, sampled_ids, images)
     return turn, findings + more
+
+
+def _computed(reading: ChoiceReading, common: _Common, prompts: PromptTexts) -> Computed:
+    """What was computed for a choice that is left out, as far as its ids can be read."""
+    prompt_ids, _ = prompt_ids_of(reading, prompts, common.id_limit, common.place)
+    counts = reading.prompt_token_counts
+    if prompt_ids is None or count_findings("prompt", len(prompt_ids), counts, common.place):
+        return Computed()
+    at_hand = _believed(reading.cached_tokens, len(prompt_ids)) or 0
+    return Computed(prompt_ids, 0 if reading.num_retractions else at_hand)
 
 
 def _placed(

@@ -17,11 +17,11 @@ from turnstile.addon.tracelog.reader import log_paths
 from turnstile.addon.tracelog.records import Exchange, content_decoded
 from turnstile.compiler.errors import InvariantBroken
 from turnstile.compiler.export import read_sequences
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.readable_logs import Unreadable, open_readable
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.sequence import Call, TrainingSequence
+from turnstile.compiler.token_tree import equal_front
 from turnstile.compiler.verify_against_logs import verify_against_logs
 from turnstile.compiler.verify_sequence import broken_promise
 

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from turnstile.compiler.errors import InvariantBroken
 from turnstile.compiler.finding import Finding
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.images.image import Image, Unreadable
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.routing.rows import Experts, RoutedRows
 from turnstile.compiler.selection import TRUNCATED
 from turnstile.compiler.sequence import Call, TrainingSequence
+from turnstile.compiler.token_tree import equal_front
 from turnstile.compiler.turn import Turn
 from turnstile.compiler.turns import ExchangeTurns, Readers, Texts, turns_of
 

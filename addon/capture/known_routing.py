@@ -59,5 +59,5 @@ def note_reply(session: Session, held: InFlight, response: Response, *, is_recor
 
 def note_no_reply(session: Session, held: InFlight) -> None:
     """What the backend computed without telling, nobody knows."""
-    if held.asking is not None and held.asking.routing_start and held.resent is not None:
+    if held.asking is not None and held.resent is not None:
         session.prefixes.lose(held.resent)

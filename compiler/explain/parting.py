@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.open_sequence import Tokens
+from turnstile.compiler.token_tree import equal_front
 
 WINDOW = 64
 """How many ids of each side are searched for the place where the paths meet again."""

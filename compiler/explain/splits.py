@@ -21,13 +21,13 @@ from turnstile.compiler.explain.said import Said, said_in
 from turnstile.compiler.explain.said_difference import resends
 from turnstile.compiler.explain.split import AROUND, Side, Split
 from turnstile.compiler.explain.token_texts import LearnedTexts, TokenTexts, spelling
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.open_sequence import OpenSequence, Tokens
 from turnstile.compiler.pipeline import CompiledGroup, Options, Progress, compile_groups
 from turnstile.compiler.repeated_tokens import RepeatedTokens
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.sequence import Parent
 from turnstile.compiler.sequences import sequence_id_of
+from turnstile.compiler.token_tree import equal_front
 from turnstile.compiler.turn import Turn
 from turnstile.compiler.wording import reply_digest
 

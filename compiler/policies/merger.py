@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from turnstile.compiler.open_sequence import OpenSequence
+from turnstile.compiler.open_sequence import OpenSequence, Tokens
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
 
@@ -16,3 +16,9 @@ class Merger(Protocol):
 
     def add(self, turn: Turn, rows: RoutedRows | None = None) -> OpenSequence | None:
         """Extends a sequence or starts one; gives the one that it started. `rows` is the turn's routing."""
+
+    def note_unread(self) -> None:
+        """Takes in that what was computed for an exchange is unknown."""
+
+    def note_computed(self, rollout_id: str | None, prompt_ids: Tokens | None, at_hand: int) -> None:
+        """Takes in what was computed for an answer that is no turn; see Computed."""

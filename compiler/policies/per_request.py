@@ -4,7 +4,7 @@ Unlike strict it never extends a sequence: nothing is wrong, and each prompt is 
 """
 
 from turnstile.compiler.forest import TrajectoryForest
-from turnstile.compiler.open_sequence import OpenSequence
+from turnstile.compiler.open_sequence import OpenSequence, Tokens
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.turn import Turn
 
@@ -21,3 +21,9 @@ class PerRequest:
         assert started is not None, "the first turn of a forest starts a sequence"
         self.sequences.append(started)
         return started
+
+    def note_unread(self) -> None:
+        """Rows are never joined here."""
+
+    def note_computed(self, rollout_id: str | None, prompt_ids: Tokens | None, at_hand: int) -> None:
+        """Rows are never joined here."""

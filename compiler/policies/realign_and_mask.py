@@ -9,10 +9,10 @@ replaced, or it moved. Routing is left out, for its rows are those of other toke
 
 from dataclasses import replace
 
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.open_sequence import OpenSequence, Tokens
 from turnstile.compiler.policies.joining import in_context
 from turnstile.compiler.routing.joined import KnownRouting
+from turnstile.compiler.token_tree import equal_front
 from turnstile.compiler.turn import Turn
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnstile.compiler.forest import equal_front
 from turnstile.compiler.sequence import TrainingSequence
+from turnstile.compiler.token_tree import equal_front
 
 _LEVEL = 6
 

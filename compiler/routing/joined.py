@@ -35,13 +35,18 @@ class KnownRouting:
         _, layers, top_k = self._experts.shape
         return int(layers * top_k)
 
-    def compute_again(self, again: Mask, *, is_told: bool) -> None:
-        """The backend computed these rows of the first ones anew: what is unknown of them stays unknown.
+    def compute_again(self, start: int, end: int, changed: Mask, *, is_told: bool) -> None:
+        """The backend computed the rows from `start` to before `end` anew, and those of `changed`.
 
-        So does what is known, unless the new rows are told and found to be the same.
+        What is unknown of them stays unknown. So does what is known, unless the new rows are told and found
+        to be the same.
         """
-        if not again.any():
+        changed = changed[:end]
+        if start >= end and not changed.any():
             return
+        again = np.zeros(end, np.bool_)
+        again[: len(changed)] = changed
+        again[start:] = True
         longer = np.zeros(max(len(self._lost), len(again)), np.bool_)
         longer[: len(self._lost)] = self._lost
         longer[: len(again)] |= again

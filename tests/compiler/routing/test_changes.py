@@ -45,6 +45,14 @@ def test_changes_are_cut_with_their_tokens() -> None:
     assert since(noted(([1], 2)).cut(7), 0, 9) == []
 
 
+def test_spans_are_changes_too() -> None:
+    changes = noted(([0], 1))
+    changes.note_span(2, 4, 2)
+    changes.note_span(3, 3, 9)
+    assert [since(changes, number, 9) for number in (0, 1, 2)] == [[0, 2, 3], [2, 3], []]
+    assert changes.latest == 2
+
+
 @dataclass
 class Server:
     """A backend with a prefix cache, which computes to other experts from time to time."""
@@ -86,6 +94,12 @@ def test_no_sequence_has_a_row_that_was_another_one_when_it_sampled(data: st.Dat
         at_hand, found = server.answer(prompt, sampled)
         start = data.draw(st.just(0) | st.integers(0, len(prompt)))
         is_told = data.draw(st.integers(0, 4)) > 0
+        if (way := data.draw(st.integers(0, 9))) < 3:  # the answer gives no turn
+            if way == 0:
+                forest.note_unread()
+            else:
+                forest.note_computed(None, np.array(prompt, np.int32) if way == 1 else None, at_hand)
+            continue
         added = turn(number, prompt, sampled, cached_tokens=at_hand)
         forest.add(added, rows(*found[start:], start=start) if is_told else None)
         truth[added.exchange_id] = found

@@ -86,7 +86,7 @@ def test_unknown_rows_that_were_computed_again_stay_unknown(
     again: list[bool], expected: list[int | None]
 ) -> None:
     known = joined(rows(1, 2))
-    known.compute_again(np.array(again, np.bool_), is_told=True)
+    known.compute_again(len(again), len(again), np.array(again, np.bool_), is_told=True)
     for told in (rows(2, 3, 4, 5, start=1), rows(1, 2, 3, 4, 5)):
         known.add(told)
         assert numbers(known, 5) == expected
@@ -94,11 +94,11 @@ def test_unknown_rows_that_were_computed_again_stay_unknown(
 
 def test_known_rows_that_were_computed_again_and_not_told_are_lost() -> None:
     known = joined(rows(1, 2, 3))
-    known.compute_again(np.array([False, True]), is_told=False)
+    known.compute_again(1, 2, np.empty(0, np.bool_), is_told=False)
     known.add(rows(1, 2, 3, 4))
     assert numbers(known, 4) == [1, None, 3, 4]
-    known.compute_again(np.array([True] * 6), is_told=False)
-    known.compute_again(np.array([False]), is_told=False)
+    known.compute_again(3, 6, np.array([True] * 8), is_told=False)
+    known.compute_again(6, 6, np.array([False]), is_told=False)
     known.add(rows(1, 2, 3, 4, 5, 6, 7))
     assert numbers(known, 7) == [None] * 6 + [7]
 
