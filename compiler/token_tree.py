@@ -1,6 +1,7 @@
 """The tokens of a group's sequences in a radix tree.
 
-On one walk down its own prompt a turn meets all sequences that end on its way. Whole arrays are compared: the cost is linear in the prompt, whatever the number of open sequences.
+On one walk down its own prompt a turn meets all sequences that end on its way. Whole arrays are compared: the
+cost is linear in the prompt, whatever the number of open sequences.
 """
 
 import numpy as np
