@@ -26,6 +26,7 @@ from turnstile.compiler.logprobs import logprobs_of
 from turnstile.compiler.prompt_texts import PromptTexts
 from turnstile.compiler.replies import choices_of, may_have_computed, was_delivered
 from turnstile.compiler.request_texts import ReadRequest, RequestTexts
+from turnstile.compiler.routing.all_rows import with_all_rows
 from turnstile.compiler.routing.reading import Asked, RoutingReader
 from turnstile.compiler.routing.rows import RoutedRows
 from turnstile.compiler.sampling import sampling_of
@@ -138,7 +139,9 @@ def _turns_and_rows(
         turn, more = _turn_of(reading, common, prompts)
         findings += more
         if turn is not None:
-            told = routing.read(reading, asked, turn, common.exchange.backend)
+            exchange = common.exchange
+            told = routing.read(reading, asked, turn, exchange.backend)
+            told = with_all_rows(told, exchange.all_rows_reply, turn, routing, exchange.backend)
             findings += told.findings
             turns += [] if told.contradicts else [_flagged(turn, told.flags)]
             if told.rows is not None:

@@ -44,14 +44,17 @@ def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
     request_recipe.add_new(exchange.request, shared, len(exchange.request))
     growing = growing_spans(exchange.reply)
     reply_recipe = _reply_recipe(exchange.reply, growing, base)
+    all_rows_recipe = Recipe()
+    all_rows_recipe.add_new(exchange.all_rows_reply, 0, len(exchange.all_rows_reply))
     splices, blobs = pack_splices(exchange.splices)
     checksums = [zlib.crc32(exchange.request), crc32_of(exchange.reply, growing)]
-    body = packed(_details(exchange, request_recipe, reply_recipe, splices, checksums))
+    all_rows = _all_rows(exchange.all_rows_reply, all_rows_recipe)
+    body = packed(all_rows | _details(exchange, request_recipe, reply_recipe, splices, checksums))
     envelope = _envelope(exchange, log_id, base)
     frame = pack_record(RecordType.EXCHANGE, envelope, body, base.dictionary if base else b"")
     return Encoded(
         frame,
-        request_recipe.blobs | reply_recipe.blobs | blobs,
+        request_recipe.blobs | reply_recipe.blobs | all_rows_recipe.blobs | blobs,
         base.depth + 1 if base else 0,
         request,
         growing,
@@ -90,6 +93,7 @@ def _envelope(exchange: Exchange, log_id: str, base: Base | None) -> dict[str, A
         "delivered": (exchange.delivered, True),
         "error": (exchange.error, None),
         "base": (base.offset if base else None, None),
+        "all_rows_size": (len(exchange.all_rows_reply), 0),
     }
     return envelope | {name: value for name, (value, usual) in unusual.items() if value != usual}
 
@@ -123,6 +127,13 @@ def _details(
     }
 
 
+def _all_rows(reply: bytes, recipe: Recipe) -> dict[str, Any]:
+    """Left out where there is none; before the rest, of which the end is the dictionary."""
+    if not reply:
+        return {}
+    return {"all_rows": [recipe.steps, b"".join(recipe.new), zlib.crc32(reply)]}
+
+
 def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary:
     """What an envelope tells. Raises KeyError, TypeError or ValueError for a malformed one."""
     own_id = envelope["id"]
@@ -142,6 +153,7 @@ def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary
         offset=offset,
         request_bytes=request_bytes,
         reply_bytes=reply_bytes,
+        all_rows_bytes=envelope.get("all_rows_size", 0),
     )
     _check(summary)
     return summary
@@ -163,6 +175,7 @@ def _check(summary: Summary) -> None:
         and isinstance(summary.rollout_id, _TEXT_OR_NONE)
         and isinstance(summary.error, _TEXT_OR_NONE)
         and isinstance(summary.status, _INT_OR_NONE)
+        and isinstance(summary.all_rows_bytes, int)
         and 0 <= summary.started_at < _YEAR_3000
         and 0 <= summary.duration_s < _YEAR_3000
     )
@@ -187,6 +200,9 @@ def decode_exchange(
     reply, _ = rebuild(details["reply"], new[taken:], base, blob, summary.reply_bytes)
     if [zlib.crc32(request), zlib.crc32(reply)] != details["checksums"]:
         raise ValueError("the rebuilt bodies do not have their checksums")
+    all_rows, checksum = _rebuilt_all_rows(details.get("all_rows"), blob, summary.all_rows_bytes)
+    if zlib.crc32(all_rows) != checksum:
+        raise ValueError("the rebuilt answer with all rows does not have its checksum")
     return Exchange(
         exchange_id=summary.exchange_id,
         group_id=summary.group_id,
@@ -203,11 +219,20 @@ def decode_exchange(
         reply_headers=_headers(details["reply_headers"]),
         reply=reply,
         arrivals=_arrivals(details.get("arrivals", ())),
+        all_rows_reply=all_rows,
         missing=tuple(details["missing"]),
         delivered=summary.delivered,
         error=summary.error,
         backend=backend,
     )
+
+
+def _rebuilt_all_rows(kept: list[Any] | None, blob: Callable[[bytes], bytes], size: int) -> tuple[bytes, int]:
+    """The reply with all rows, and the checksum that it should have."""
+    if kept is None:
+        return b"", 0
+    steps, new, checksum = kept
+    return rebuild(steps, memoryview(new), (b"", b""), blob, size)[0], checksum
 
 
 def _packed_arrivals(arrivals: tuple[Arrival, ...]) -> list[int]:

@@ -14,7 +14,7 @@ import zstandard
 
 MAGIC = b"TSLOG\x00\r\n"  # \r\n: a file that went through a text-mode copy is told at once
 FORMAT_MAJOR = 1  # a reader refuses a higher one
-FORMAT_MINOR = 2  # a reader ignores what a higher one added
+FORMAT_MINOR = 3  # a reader ignores what a higher one added
 
 _HEAD = struct.Struct("<BBHIIIIII")
 HEAD_SIZE = _HEAD.size

@@ -86,6 +86,9 @@ class Exchange:
     reply_headers: Headers
     reply: bytes  # body as the backend sent it, before any content-decoding
     arrivals: tuple[Arrival, ...] = ()  # the pieces of a reply that was handed on as it came; () when held
+    all_rows_reply: bytes = b""
+    """The backend's answer to the forwarded request with one token to sample and all rows of routed experts,
+    asked for where `reply` leaves rows out that had been computed anew; b"" where it was not."""
     missing: tuple[str, ...] = ()  # facts that were asked for and are absent from the reply
     delivered: bool = True  # False: the harness was gone before the reply could be handed on
     error: str | None = None  # what went wrong, in words; never a part of a body
@@ -156,6 +159,7 @@ class Summary:
     offset: int  # of its record, bytes from the start of the file
     request_bytes: int
     reply_bytes: int
+    all_rows_bytes: int = 0  # see Exchange.all_rows_reply
 
 
 def content_decoded(body: bytes, headers: Headers) -> bytes:

@@ -359,11 +359,16 @@ BODIES = st.recursive(
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(BODIES, BODIES), min_size=1, max_size=5))
-def test_wire_bodies_come_back_byte_for_byte(bodies: list[tuple[Any, Any]]) -> None:
+@given(st.lists(st.tuples(BODIES, BODIES, st.none() | BODIES), min_size=1, max_size=5))
+def test_wire_bodies_come_back_byte_for_byte(bodies: list[tuple[Any, Any, Any]]) -> None:
     made = [
-        exchange(number, request=json.dumps(one).encode(), reply=json.dumps(other).encode())
-        for number, (one, other) in enumerate(bodies)
+        exchange(
+            number,
+            request=json.dumps(one).encode(),
+            reply=json.dumps(other).encode(),
+            all_rows_reply=b"" if more is None else json.dumps(more).encode(),
+        )
+        for number, (one, other, more) in enumerate(bodies)
     ]
     with tempfile.TemporaryDirectory() as directory:
         path, _ = written(Path(directory), made)
