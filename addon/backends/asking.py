@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 from turnstile.addon.backends.facts import BackendFacts, Kind, at_least
 from turnstile.addon.backends.json_edit import JsonObject, edits, parse_object
+from turnstile.addon.backends.limiting import TOKEN_LIMITS
 from turnstile.addon.backends.nested_edits import edits_inside, joined_edits
-from turnstile.addon.tracelog.records import Splice
+from turnstile.addon.tracelog.records import Splice, spliced
 
 Moe = Literal["off", "full"]
 """Whether to ask for routed experts: not at all, or for every row every turn."""
@@ -145,6 +146,17 @@ def ask_chat_live(
         fields["stream_options"] = usage
     inner = edits_inside(request, "stream_options", set=usage, remove=())
     return Asking(joined_edits(request, inner, set=fields), harness, wanted, live=True)
+
+
+def ask_all_rows(forwarded: bytes) -> bytes:
+    """The forwarded request with one token to sample, and all rows of routed experts.
+
+    Raises AskingError when it is no JSON object.
+    """
+    request = parse_object(forwarded)
+    named = [limit for limit in TOKEN_LIMITS if request.member(limit) is not None]
+    limits = dict.fromkeys(named or TOKEN_LIMITS[:1], 1)
+    return spliced(forwarded, edits(request, set=limits, remove=(ROUTING_START, "min_tokens")))
 
 
 def harness_of(body: bytes, facts: BackendFacts | None = None) -> Harness:

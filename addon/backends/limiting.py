@@ -9,7 +9,7 @@ from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.json_edit import JsonObject, parse_object
 
-_FIELDS = ("max_completion_tokens", "max_tokens")
+TOKEN_LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 def lowered(body: bytes, at_most: int, context_left: int | None) -> dict[str, int]:
@@ -20,10 +20,10 @@ def lowered(body: bytes, at_most: int, context_left: int | None) -> dict[str, in
     object.
     """
     request = parse_object(body)
-    named = {name: number for name in _FIELDS if (number := _number(request, name))}
+    named = {name: number for name in TOKEN_LIMITS if (number := _number(request, name))}
     if named:
         return {name: at_most for name, number in named.items() if number > at_most}
-    return {_FIELDS[0]: at_most} if context_left is not None and at_most < context_left else {}
+    return {TOKEN_LIMITS[0]: at_most} if context_left is not None and at_most < context_left else {}
 
 
 def names_limit(body: bytes) -> bool:
@@ -32,7 +32,7 @@ def names_limit(body: bytes) -> bool:
         request = parse_object(body)
     except AskingError:
         return False
-    return any(_number(request, name) for name in _FIELDS)
+    return any(_number(request, name) for name in TOKEN_LIMITS)
 
 
 def context_length(facts: BackendFacts | None) -> int | None:

@@ -14,13 +14,21 @@ from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.restoring import Restored, restore_chat
 from turnstile.addon.capture import live_replies
 from turnstile.addon.capture.admission import admit
+from turnstile.addon.capture.all_rows import have_all_rows_told
 from turnstile.addon.capture.answers import Answer, give, internal_error, not_recorded
 from turnstile.addon.capture.asking_again import ask_again, is_refused
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.control import control_answer
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.keys import Fields, recorded_headers
-from turnstile.addon.capture.known_routing import note_no_reply, note_reply, resent_by, settled
+from turnstile.addon.capture.known_routing import (
+    leaves_rows_out,
+    note_no_reply,
+    note_reply,
+    reply_readings,
+    resent_by,
+    settled,
+)
 from turnstile.addon.capture.live_choice import may_stream_live
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.recording import record
@@ -81,6 +89,11 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
         return
     if held is None or (is_refused(held, flow.response) and not await ask_again(session, held)):
         return
+    readings = reply_readings(session, held, flow.response)
+    if leaves_rows_out(session, held, readings):
+        await have_all_rows_told(session, held)
+        if session.in_flight.get(flow.id) is not held:  # the harness has left, or the proxy stops
+            return
     restored = _restored(session, held, flow.response)
     missing = restored.missing if isinstance(restored, Restored) else ()
     restored = without_room(session, held, flow.response) or restored
@@ -95,7 +108,7 @@ async def on_response(session: Session, flow: HTTPFlow) -> None:
         return held.ended("complete", missing=missing, delivered=delivered)
 
     problem = await record(session, held, "complete", complete)
-    note_reply(session, held, flow.response, is_recorded=problem is None and not missing)
+    note_reply(session, held, flow.response, readings, is_recorded=problem is None and not missing)
     if problem is not None and session.settings.on_log_error == "fail":
         give(flow, not_recorded(problem))
     elif isinstance(restored, Answer):

@@ -34,6 +34,7 @@ class InFlight:
     other_fields: Mapping[str, Any] = field(default_factory=dict)  # set beside what asks for facts
     resent: Resent | None = None  # of earlier exchanges, where that decides on what is asked
     stream: LiveStream | None = None  # the backend's reply where it is handed on as it comes
+    all_rows_reply: bytes = b""  # see Exchange
     reply_headers: Headers = ()  # then the backend's, as they are recorded
     opening: Opening | None = None  # its messages, where their length could only be guessed
     error: str | None = None  # what went wrong in Turnstile itself so far
@@ -45,7 +46,7 @@ class InFlight:
         if self.stream is not None:
             return asked + self.stream.size_bytes
         response = self.flow.response
-        return asked + len((response.raw_content if response else None) or b"")
+        return asked + len((response.raw_content if response else None) or b"") + len(self.all_rows_reply)
 
     def note(self, problem: str) -> None:
         """Has the record say what went wrong in Turnstile itself."""
@@ -88,6 +89,7 @@ class InFlight:
             reply_headers=reply_headers,
             reply=reply,
             arrivals=self.stream.arrivals if self.stream else (),
+            all_rows_reply=self.all_rows_reply,
             missing=missing,
             delivered=delivered,
             error="; ".join(filter(None, (self.error, error))) or None,

@@ -13,7 +13,7 @@ The ids that a reply brings show whether too little was asked for. Such an excha
 neither is believed again what it rested on.
 
 The rows of a prompt that the backend computes anew are not the known ones. A reply with fewer cached tokens
-than rows that were left out has lost those between; what was remembered is then cut to what was cached.
+than rows that were left out does not tell those between; what was remembered is then cut to what was cached.
 
 What is remembered is digests, numbers and ids, of the latest exchanges; new weights end all of it, and
 another backend what was believed, too.
@@ -22,7 +22,7 @@ another backend what was believed, too.
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from turnstile.addon.backends.errors import AskingError, UndecodableReply
@@ -121,13 +121,20 @@ class KnownPrefixes:
         start = _first_unknown(longest.tokens if comes_back else longest.cached)
         return replace(resent, start=start, by_ids=False)
 
-    def learn(self, resent: Resent, reply: bytes, *, start: int, is_recorded: bool) -> None:
-        """What a completion shows whose routing was asked for from row `start` on."""
-        try:
-            readings = read_chat(reply)
-        except UndecodableReply:
+    def leaves_rows_out(self, resent: Resent, readings: Sequence[ChoiceReading], start: int) -> bool:
+        """Whether a completion shows that rows before `start`, which it does not tell, are others."""
+        return any(
+            not reading.num_retractions
+            and (_cached_tokens(reading) < start or self._asked_too_little(resent, reading, start))
+            for reading in readings
+        )
+
+    def learn(
+        self, resent: Resent, readings: Sequence[ChoiceReading], *, start: int, is_recorded: bool
+    ) -> None:
+        """What a completion shows whose rows were asked for from `start` on; an unreadable one nothing."""
+        if not readings:
             self.lose(resent)
-            return
         for version in (each for reading in readings for each in reading.weight_versions.values()):
             self.weights_seen(version)
         longest = self._longest(resent.known)
@@ -215,6 +222,14 @@ class KnownPrefixes:
         for key in known:
             if key in self._exchanges:
                 self._exchanges[key] = self._exchanges[key].cut_to(tokens)
+
+
+def readings_of(reply: bytes) -> list[ChoiceReading]:
+    """The choices of a completion; none where it cannot be read."""
+    try:
+        return read_chat(reply)
+    except UndecodableReply:
+        return []
 
 
 def _first_unknown(tokens: int) -> int:

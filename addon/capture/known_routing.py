@@ -3,12 +3,15 @@
 A failure of ours costs no more than rows that are asked for again.
 """
 
+from collections.abc import Sequence
+
 from mitmproxy.http import Response
 
 from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.backends.tokenizing import TokenizedPrompt, can_tokenize
 from turnstile.addon.capture.in_flight import InFlight
-from turnstile.addon.capture.known_prefixes import Resent
+from turnstile.addon.capture.known_prefixes import Resent, readings_of
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.capture.routing import asks_for_delta
 from turnstile.addon.capture.session import Session
@@ -42,15 +45,46 @@ def settled(
         return None
 
 
-def note_reply(session: Session, held: InFlight, response: Response, *, is_recorded: bool) -> None:
+def reply_readings(session: Session, held: InFlight, response: Response) -> Sequence[ChoiceReading] | None:
+    """What the backend's reply says, where anything is to be learnt of it; else None."""
+    asking, resent = held.asking, held.resent
+    if asking is None or resent is None or asking.harness.names_first_row or response.status_code != 200:
+        return None
+    try:
+        return readings_of(response.content or b"")
+    except Exception as error:
+        note_own_error(session, "reading a reply", error)
+        return None
+
+
+def leaves_rows_out(session: Session, held: InFlight, readings: Sequence[ChoiceReading] | None) -> bool:
+    """Whether the backend computed rows anew that its reply was not asked to tell."""
+    asking, resent = held.asking, held.resent
+    if readings is None or asking is None or resent is None or not asking.routing_start:
+        return False
+    try:
+        return session.prefixes.leaves_rows_out(resent, readings, asking.routing_start)
+    except Exception as error:
+        note_own_error(session, "comparing a reply", error)
+        return False
+
+
+def note_reply(
+    session: Session,
+    held: InFlight,
+    response: Response,
+    readings: Sequence[ChoiceReading] | None,
+    *,
+    is_recorded: bool,
+) -> None:
     """Learns from the backend's reply; `is_recorded` when all of it that capture wants is in the log."""
     asking, resent = held.asking, held.resent
     if asking is None or resent is None or asking.harness.names_first_row:
         return
     try:
-        if response.status_code == 200:
-            start, reply = asking.routing_start, response.content or b""
-            session.prefixes.learn(resent, reply, start=start, is_recorded=is_recorded)
+        if readings is not None:
+            start = asking.routing_start
+            session.prefixes.learn(resent, readings, start=start, is_recorded=is_recorded)
         elif response.status_code >= 500:
             note_no_reply(session, held)
     except Exception as error:

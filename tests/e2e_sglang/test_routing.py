@@ -87,12 +87,7 @@ def rows_of(sequence: TrainingSequence) -> Any:
     return sequence.routed_experts
 
 
-UNPROVEN = "rows that the server computed again and did not send prove nothing, so that a flush splits too"
-
-
-@pytest.mark.parametrize(
-    "mode", ["full", pytest.param("delta", marks=pytest.mark.xfail(strict=True, reason=UNPROVEN))]
-)
+@pytest.mark.parametrize("mode", ["full", "delta"])
 def test_a_prefix_that_is_computed_again_splits_only_where_the_weights_changed(
     backend: str, tmp_path: Path, mode: str
 ) -> None:

@@ -67,7 +67,7 @@ class MoeServer:
         self.cache.clear()
 
     def _choice(self, request: dict[str, Any], prompt: list[str], index: int, start: int) -> dict[str, Any]:
-        sampled = [*ANSWER.split(), "<end>"]
+        sampled = [*ANSWER.split(), "<end>"][: request.get("max_completion_tokens")]
         cached = min(len(prompt) - 1, max((_shared(prompt, known) for known in self.cache), default=0))
         if request.get("n", 1) > 1:
             cached = len(prompt) - 1  # it is computed once for all, which no reply shows

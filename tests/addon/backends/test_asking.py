@@ -15,6 +15,7 @@ from turnstile.addon.backends.asking import (
     TOKEN_IDS,
     Asking,
     Harness,
+    ask_all_rows,
     ask_chat,
     ask_chat_live,
     harness_of,
@@ -304,3 +305,17 @@ def test_a_stream_that_the_server_refuses_goes_as_it_is() -> None:
     body = chat_request(stream=True, return_meta_info=True)
     asking = ask_chat_live(body, SGLANG)
     assert (asking.splices, asking.wanted, asking.live) == ((), frozenset(), False)
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        ({}, {"max_completion_tokens": 1}),
+        ({"max_tokens": 9}, {"max_tokens": 1}),
+        ({"max_tokens": 9, "max_completion_tokens": None}, {"max_tokens": 1, "max_completion_tokens": 1}),
+    ],
+)
+def test_all_rows_are_asked_for_with_one_token_to_sample(limits: Any, asked: Any) -> None:
+    body = {"model": "m", "messages": [], "return_routed_experts": True}
+    more = {"routed_experts_start_len": 7, "min_tokens": 3, **limits}
+    assert json.loads(ask_all_rows(compact(body | more))) == body | asked

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.chat import compact
 from tests.support.moe_server import ANSWER, MoeServer, row_numbers
-from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS, KnownPrefixes, Resent
+from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS, KnownPrefixes, Resent, readings_of
 from turnstile.addon.capture.routes import Route
 from turnstile.addon.capture.token_texts import prompt_text
 
@@ -51,7 +51,7 @@ class Harness:
         status, body = self.server.answer(asked | fields)
         assert status == 200
         self.reply = json.loads(body)
-        self.known.learn(resent, body, start=start, is_recorded=is_recorded)
+        self.known.learn(resent, readings_of(body), start=start, is_recorded=is_recorded)
 
     def body(self, messages: list[dict[str, Any]], **fields: Any) -> bytes:
         return compact({"model": "m", "messages": messages} | fields)
@@ -161,7 +161,7 @@ def test_what_rests_on_a_prefix_that_was_withdrawn_meanwhile_is_not_remembered(t
         {"messages": three_turns(), "return_routed_experts": True, "routed_experts_start_len": start}
     )
     trusting.known.lose(resent)
-    trusting.known.learn(resent, reply, start=start, is_recorded=True)
+    trusting.known.learn(resent, readings_of(reply), start=start, is_recorded=True)
     assert trusting.start_for([*three_turns(), ANSWERED[1], MORE]) == 0
 
 
@@ -211,7 +211,7 @@ def test_each_of_several_samples_is_known_by_its_own_answer() -> None:
     _, body = harness.server.answer({"messages": [QUESTION], "return_routed_experts": True, "n": 2})
     reply = json.loads(body)
     reply["choices"][1]["message"]["content"] = "another"
-    harness.known.learn(resent, compact(reply), start=0, is_recorded=True)
+    harness.known.learn(resent, readings_of(compact(reply)), start=0, is_recorded=True)
     another = [QUESTION, {"role": "assistant", "content": "another"}, MORE]
     assert harness.start_for(two_turns()) == harness.start_for(another) > 0
 
@@ -243,7 +243,7 @@ def test_a_reply_that_does_not_prove_its_rows_is_not_remembered(
     _, body = trusting.server.answer({"messages": three_turns(), "return_routed_experts": True})
     reply = json.loads(body)
     reply["choices"][0]["meta_info"] |= field
-    trusting.known.learn(resent, compact(reply), start=0, is_recorded=True)
+    trusting.known.learn(resent, readings_of(compact(reply)), start=0, is_recorded=True)
     assert trusting.start_for([*three_turns(), ANSWERED[1], MORE]) <= earlier
 
 
@@ -254,7 +254,7 @@ def test_an_unreadable_reply_to_a_part_of_the_rows_makes_the_next_turn_ask_for_a
     resent = trusting.known.look_up(ROUTE, trusting.body(three_turns()))
     assert resent is not None
     assert resent.start > 0
-    trusting.known.learn(resent, reply, start=resent.start, is_recorded=True)
+    trusting.known.learn(resent, readings_of(reply), start=resent.start, is_recorded=True)
     assert trusting.start_for(three_turns()) == 0
 
 
@@ -336,7 +336,7 @@ def test_ids_that_were_not_those_of_the_prompt_are_not_believed_again() -> None:
     asked = {"messages": two_turns(), "return_routed_experts": True, "routed_experts_start_len": resent.start}
     _, reply = harness.server.answer(asked)
     harness.server.cache.append(harness.server.prompt(two_turns()))
-    harness.known.learn(resent, reply, start=resent.start, is_recorded=True)
+    harness.known.learn(resent, readings_of(reply), start=resent.start, is_recorded=True)
     assert not harness.known.believes_told
     assert harness.start_for(three_turns()) == 0  # of the second turn, nothing is known
 

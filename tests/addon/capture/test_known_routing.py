@@ -15,6 +15,7 @@ from tests.support.mitmdump import Proxy, full_disk, running_mitmdump
 from tests.support.moe_server import ANSWER, MoeServer, row_numbers
 from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS
 from turnstile.addon.tracelog.records import Exchange
+from turnstile.compiler.compilation import compile_logs
 
 MOE = {"enable_return_routed_experts": True}
 QUESTION: Any = {"role": "user", "content": "what is two and two , and how do you know it ?"}
@@ -177,6 +178,42 @@ def test_after_a_harness_that_left_the_next_request_asks_for_all(
     ask(delta, messages)
     assert (starts(moe_backend)[-2] > 0) == (n == 1)
     assert starts(moe_backend)[-1] == 0
+
+
+def test_rows_that_the_backend_lost_are_asked_for_once_more(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    messages = turns(delta, 2)
+    server.flush()
+    answer = ask(delta, messages)
+    assert answer.choices[0].message.content == ANSWER
+    exchange = delta.exchanges("g")[-1]
+    start = starts(moe_backend)[-2]
+    assert (start > 0, starts(moe_backend)[-1]) == (True, 0)
+    assert row_numbers(meta_info(exchange)["routed_experts"])[0] == start
+    second = json.loads(exchange.all_rows_reply)["choices"][0]["meta_info"]
+    assert row_numbers(second["routed_experts"]) == [*range(second["prompt_tokens"])]
+    assert (second["completion_tokens"], second["cached_tokens"]) == (1, second["prompt_tokens"] - 1)
+    (sequence,) = compile_logs(delta.log_directory)
+    assert len(sequence.exchanges) == 3
+    ask(delta, [*messages, ANSWERED, MORE])
+    assert starts(moe_backend)[-1] == 0
+
+
+def test_without_an_answer_rows_that_the_backend_lost_are_unknown(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    messages = turns(delta, 2)
+    server.flush()
+
+    def busy(received: Received) -> Reply:
+        is_second = received.json.get("max_completion_tokens") == 1
+        return Reply(b"busy", status=503) if is_second else server(received)
+
+    moe_backend.script = busy
+    assert ask(delta, messages).choices[0].message.content == ANSWER
+    exchange = delta.exchanges("g")[-1]
+    assert (exchange.outcome, exchange.error, exchange.all_rows_reply) == ("complete", None, b"")
 
 
 def test_an_exchange_that_lacks_ids_is_not_known(
