@@ -53,12 +53,14 @@ def cut_routed_experts(reply: bytes) -> Cut:
     return _cut_if_told_apart(reply, _sglang_spans(reply, (_routed_experts,)))
 
 
-def cut_prompts_and_logprobs(reply: bytes) -> Cut:
+def cut_prompts_and_logprobs(reply: bytes, *, and_routing: bool = False) -> Cut:
     """Cuts the prompt ids wherever they stand, and OpenAI's logprobs in the layout of SGLang.
 
-    Prompt ids are arrays (`prompt_token_ids`, sglext's `input_ids`), logprobs objects with a `content`.
+    Prompt ids are arrays (`prompt_token_ids`, sglext's `input_ids`), logprobs objects with a `content`. The
+    routed experts are cut only where `and_routing` says so.
     """
-    cut = _cut(uncut(reply), _sglang_spans(reply, (_logprobs, _prompt_ids)))
+    fields = (_logprobs, _prompt_ids, _routed_experts) if and_routing else (_logprobs, _prompt_ids)
+    cut = _cut(uncut(reply), _sglang_spans(reply, fields))
     for key in (b'"prompt_token_ids"', b'"input_ids"'):
         if key in cut.rest:  # of what is left, next to nothing in the usual layout
             cut = _cut(cut, _arrays(cut.rest, key))
@@ -148,13 +150,13 @@ def _output_token_logprobs(reply: bytes, at: int) -> _Span | None:
 
 
 def _routed_experts(reply: bytes, at: int) -> _Span | None:
-    """The base64 of a choice, or of the reply in its `sglext`; a string with an escaped quote is none."""
+    """The base64 of a choice, or of the reply in its `sglext`; an empty or escaped string is none."""
     key = b'"routed_experts":"'
     if (found := reply.find(key, at)) < 0:
         return None
     start = found + len(key) - 1
     end = reply.find(b'"', start + 1)
-    return (start, end + 1) if end >= 0 and reply[end - 1 : end] != b"\\" else None
+    return (start, end + 1) if end > start + 1 and reply[end - 1 : end] != b"\\" else None
 
 
 def _behind_space(reply: bytes, at: int) -> int:

@@ -80,12 +80,13 @@ class ChoiceReading:
     routed_experts_dtype: str | None = None  # name of the type of its numbers, where one is told
 
 
-def read_chat(reply: bytes) -> list[ChoiceReading]:
+def read_chat(reply: bytes, *, with_routing: bool = True) -> list[ChoiceReading]:
     """The choices of a chat completion, in their order in the reply.
 
-    Raises UndecodableReply when it is no JSON object with choices, or two choices have one index.
+    Not `with_routing`: of routed experts shows whether there are any, some text stands for them. Raises
+    UndecodableReply when it is no JSON object with choices, or two choices have one index.
     """
-    for cut in (cut_prompts_and_logprobs(reply), uncut(reply)):
+    for cut in (cut_prompts_and_logprobs(reply, and_routing=not with_routing), uncut(reply)):
         try:
             return choice_readings(_loads(cut.rest), cut.values)
         except ValueError as error:

@@ -175,7 +175,7 @@ async def _ask(session: Session, held: InFlight) -> None:
         return
     held.resent = resent_by(session, held.route, body, facts)
     prompt = await told_prompt(session, held, body, facts)
-    held.resent = settled(session, held.resent, prompt, facts)
+    held.resent = settled(session, held.resent, prompt)
     context = await told_context(session, held, facts)
     room = room_for_answer(session, held, body, context, prompt)
     if isinstance(room, Answer):

@@ -1,16 +1,17 @@
 """How much of a request's routing earlier exchanges have told, so that a backend is asked only for the rest.
 
 A harness resends the conversation. Where it begins with the messages and the answer of an exchange that was
-captured whole, its prompt begins with tokens of that exchange, whose rows are known. With how many, the ids
-tell: the backend gives those of the new prompt before it is sent, and those of exchanges are remembered.
+captured whole, its prompt begins with tokens of that exchange, whose rows are known. With how many:
 
-Where it does not give them, what the backend had cached of the exchange counts, for it should have that
-again: that asks for the rows of about two turns. Where it never gives them, all tokens of an exchange count
-once a reply has shown that answers come back as the tokens that were sampled (its cached tokens cover one),
-and until one shows that they do not: templates drop thinking, and free text is spelled otherwise.
+- All its tokens, once a reply has shown that answers come back as the tokens that were sampled, and until one
+  shows that they do not: templates drop thinking, and free text is spelled otherwise.
+- Before and after that the ids tell: the backend gives those of the new prompt before it is sent, and those
+  of exchanges are remembered.
+- Where it does not give them, what the backend had cached of the exchange counts, for it should have that
+  again: that asks for the rows of about two turns.
 
-The ids that a reply brings show whether too little was asked for. Such an exchange is not remembered, and
-neither is believed again what it rested on.
+The ids that a reply brings show whether too little was asked for. Then all rows are asked for once more, see
+`all_rows`. Such an exchange is not remembered, and neither is believed again what it rested on.
 
 The rows of a prompt that the backend computes anew are not the known ones. A reply with fewer cached tokens
 than rows that were left out does not tell those between; what was remembered is then cut to what was cached.
@@ -107,25 +108,31 @@ class KnownPrefixes:
             self._exchanges.move_to_end(key)
         return self.settled(Resent(scope, conversation.digest, known))
 
-    def settled(self, resent: Resent, prompt: bytes = b"", *, trusts: bool = True) -> Resent:
+    @property
+    def wants_told(self) -> bool:
+        """Whether the ids of a prompt, told beforehand, would count."""
+        return self.believes_told and not self._comes_back
+
+    def settled(self, resent: Resent, prompt: bytes = b"") -> Resent:
         """The same with the row to begin at, by all that is known now.
 
-        `prompt` is the text of the request's ids, see token_texts; empty where they are not known. Then
-        answers may count as coming back as they were if it `trusts` in that.
+        `prompt` is the text of the request's ids, see token_texts; empty where they are not known.
         """
         shared = self._shared(resent.known, prompt) if prompt and self.believes_told else None
         if shared is not None:
             return replace(resent, start=_first_unknown(shared), by_ids=True)
         longest = self._longest(resent.known)
-        comes_back = trusts and self._one_came_back and not self._one_did_not
-        start = _first_unknown(longest.tokens if comes_back else longest.cached)
+        start = _first_unknown(longest.tokens if self._comes_back else longest.cached)
         return replace(resent, start=start, by_ids=False)
 
     def leaves_rows_out(self, resent: Resent, readings: Sequence[ChoiceReading], start: int) -> bool:
         """Whether a completion shows that rows before `start`, which it does not tell, are others."""
         return any(
             not reading.num_retractions
-            and (_cached_tokens(reading) < start or self._asked_too_little(resent, reading, start))
+            and (
+                _cached_tokens(reading) < start
+                or self._asked_too_little(resent, prompt_text_of(reading), start)
+            )
             for reading in readings
         )
 
@@ -139,17 +146,19 @@ class KnownPrefixes:
             self.weights_seen(version)
         longest = self._longest(resent.known)
         is_valid = start <= _first_unknown(longest.tokens)  # what it rests on was not withdrawn meanwhile
-        if len(readings) == 1 and longest.tokens:  # several samples share a prompt, which is cached for all
-            self._judge(longest, _cached_tokens(readings[0]))
         for reading in readings:
-            cached = _cached_tokens(reading)
-            if self._asked_too_little(resent, reading, start):
+            cached, prompt = _cached_tokens(reading), prompt_text_of(reading)
+            if (
+                len(readings) == 1 and longest.tokens
+            ):  # several samples share a prompt, which is cached for all
+                self._judge(resent, longest, cached, prompt)
+            if self._asked_too_little(resent, prompt, start):
                 self._doubt(resent)
             elif cached < start:
                 self._cut(resent.known, cached)
             elif is_recorded and is_valid and (tokens := _tokens_with_rows(reading)):
                 answer = Wording(resent.request, reply_digest(reading.message or {}))
-                text = whole_text_of(reading, tokens)
+                text = whole_text_of(prompt, reading, tokens)
                 self._remember(_key(resent.scope, answer), _Exchange(tokens, cached), text)
 
     def refused(self, resent: Resent) -> None:
@@ -172,6 +181,10 @@ class KnownPrefixes:
         self._exchanges.clear()
         self._texts.clear()
 
+    @property
+    def _comes_back(self) -> bool:
+        return self._one_came_back and not self._one_did_not
+
     def _longest(self, known: Iterable[bytes]) -> _Exchange:
         found = (self._exchanges[key] for key in known if key in self._exchanges)
         return max(found, key=lambda exchange: exchange.tokens, default=_Exchange())
@@ -189,11 +202,10 @@ class KnownPrefixes:
                 most = max(most or 0, min(tokens, shared_ids(text, prompt)))
         return most
 
-    def _asked_too_little(self, resent: Resent, reading: ChoiceReading, start: int) -> bool:
+    def _asked_too_little(self, resent: Resent, prompt: bytes, start: int) -> bool:
         """Whether rows were left out that nobody has told, as the ids of the reply show."""
-        prompt = prompt_text_of(reading) if start else b""
         texts = [text for key in reversed(resent.known) if (text := self._texts.get(key))]
-        if not prompt or not texts:
+        if not start or not prompt or not texts:
             return False
         return not any(_first_unknown(shared_ids(text, prompt)) >= start for text in texts)
 
@@ -203,9 +215,17 @@ class KnownPrefixes:
         if resent.by_ids:
             self.believes_told = False
 
-    def _judge(self, earlier: _Exchange, cached: int) -> None:
-        """Whether the answer of the earlier exchange came back as it was, by what a later one had cached."""
-        if cached >= earlier.tokens - 1:  # its last token was never computed
+    def _judge(self, resent: Resent, earlier: _Exchange, cached: int, prompt: bytes) -> None:
+        """Whether the answer of the earlier exchange came back as it was.
+
+        By the ids of both; where these are not remembered by what the later one had cached.
+        """
+        key = next((key for key in resent.known if self._exchanges.get(key) is earlier), b"")
+        if prompt and (text := self._texts.get(key)):
+            came_back = prompt.startswith(text)
+            self._one_came_back |= came_back
+            self._one_did_not |= not came_back
+        elif cached >= earlier.tokens - 1:  # its last token was never computed
             self._one_came_back = True
         elif cached >= earlier.cached:  # with less the backend has forgotten, which says nothing
             self._one_did_not = True
@@ -227,7 +247,7 @@ class KnownPrefixes:
 def readings_of(reply: bytes) -> list[ChoiceReading]:
     """The choices of a completion; none where it cannot be read."""
     try:
-        return read_chat(reply)
+        return read_chat(reply, with_routing=False)
     except UndecodableReply:
         return []
 

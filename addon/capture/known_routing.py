@@ -9,7 +9,7 @@ from mitmproxy.http import Response
 
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.reading import ChoiceReading
-from turnstile.addon.backends.tokenizing import TokenizedPrompt, can_tokenize
+from turnstile.addon.backends.tokenizing import TokenizedPrompt
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.known_prefixes import Resent, readings_of
 from turnstile.addon.capture.routes import Route
@@ -30,16 +30,13 @@ def resent_by(session: Session, route: Route, body: bytes, facts: BackendFacts |
         return None
 
 
-def settled(
-    session: Session, resent: Resent | None, prompt: TokenizedPrompt | None, facts: BackendFacts | None
-) -> Resent | None:
+def settled(session: Session, resent: Resent | None, prompt: TokenizedPrompt | None) -> Resent | None:
     """The same with the row to begin at, by what is known now: the prompt may have been told meanwhile."""
     if resent is None:
         return None
     try:
-        never_told = session.cannot_tokenize or not can_tokenize(facts)
         text = prompt_text(prompt.ids) if prompt is not None else b""
-        return session.prefixes.settled(resent, text, trusts=never_told)
+        return session.prefixes.settled(resent, text)
     except Exception as error:
         note_own_error(session, "comparing a prefix", error)
         return None

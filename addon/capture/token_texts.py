@@ -28,12 +28,12 @@ def prompt_text_of(reading: ChoiceReading) -> bytes:
     return prompt_text(next(found, b""))
 
 
-def whole_text_of(reading: ChoiceReading, tokens: int) -> bytes:
+def whole_text_of(prompt: bytes, reading: ChoiceReading, tokens: int) -> bytes:
     """The text of prompt and answer; empty where they are not told, or are not so many `tokens`."""
     sampled = next(iter(reading.sampled_ids.values()), [])
     if not all(type(each) is int and each >= 0 for each in sampled):
         return b""
-    text = prompt_text_of(reading) + b"".join([b"%d," % each for each in sampled])
+    text = prompt + b"".join([b"%d," % each for each in sampled])
     return text if text.count(b",") == tokens else b""
 
 

@@ -80,4 +80,4 @@ async def told_context(session: Session, held: InFlight, facts: BackendFacts | N
 
 def _rows_depend_on_it(session: Session, held: InFlight) -> bool:
     is_resent = held.resent is not None and bool(held.resent.known)
-    return is_resent and session.prefixes.believes_told and time.monotonic() >= session.slow_to_tokenize_until
+    return is_resent and session.prefixes.wants_told and time.monotonic() >= session.slow_to_tokenize_until

@@ -5,7 +5,13 @@ import pytest
 
 from tests.support.chat import choice, compact, completion
 from turnstile.addon.backends.reading import read_chat
-from turnstile.addon.capture.token_texts import TokenTexts, prompt_text, shared_ids, whole_text_of
+from turnstile.addon.capture.token_texts import (
+    TokenTexts,
+    prompt_text,
+    prompt_text_of,
+    shared_ids,
+    whole_text_of,
+)
 
 
 def text(*ids: int) -> bytes:
@@ -49,14 +55,14 @@ def test_shared_ids_are_those_that_a_loop_would_count() -> None:
 
 def test_the_text_of_an_exchange_is_its_prompt_and_its_answer() -> None:
     (reading,) = read_chat(compact(completion(choice())))
-    assert whole_text_of(reading, 4) == b"151644,872,19,151645,"
-    assert whole_text_of(reading, 5) == b""
+    assert whole_text_of(prompt_text_of(reading), reading, 4) == b"151644,872,19,151645,"
+    assert whole_text_of(prompt_text_of(reading), reading, 5) == b""
 
 
 @pytest.mark.parametrize("sampled_id", [None, "19", 1.5, -1, True])
 def test_an_answer_without_ids_has_no_text(sampled_id: Any) -> None:
     (reading,) = read_chat(compact(completion(choice(sampled=((-0.5, sampled_id, "4"),)))))
-    assert whole_text_of(reading, 3) == b""
+    assert whole_text_of(prompt_text_of(reading), reading, 3) == b""
 
 
 def test_the_texts_longest_unused_are_forgotten() -> None:

@@ -39,11 +39,15 @@ def delta(moe_backend: Backend, log_directory: Path) -> Iterator[Proxy]:
 def turns(proxy: Proxy, count: int, **fields: Any) -> list[Any]:
     """Asks so many times; gives what a further turn would send."""
     messages = [QUESTION]
-    with openai.OpenAI(base_url=f"{proxy.url}/group/g/rollout/r/v1", api_key="key", max_retries=0) as client:
-        for _ in range(count):
-            reply = client.chat.completions.create(model="m", messages=messages, extra_body=fields)
-            messages += [{"role": "assistant", "content": reply.choices[0].message.content}, MORE]
+    for _ in range(count):
+        reply = ask(proxy, messages, **fields)
+        messages += [{"role": "assistant", "content": reply.choices[0].message.content}, MORE]
     return messages
+
+
+def ask(proxy: Proxy, messages: list[Any], **fields: Any) -> Any:
+    with openai.OpenAI(base_url=f"{proxy.url}/group/g/rollout/r/v1", api_key="key", max_retries=0) as client:
+        return client.chat.completions.create(model="m", messages=messages, extra_body=fields)
 
 
 def starts(backend: Backend) -> list[int]:
@@ -77,6 +81,31 @@ def test_answers_that_come_back_as_other_tokens_lose_no_row(delta: Proxy, moe_ba
     found = starts(moe_backend)
     assert found == sorted({*found})  # more is left out with every turn, from the second on
     assert asked_to_tell(moe_backend) == 3  # nothing is known of the first
+
+
+def test_a_prompt_is_not_told_where_answers_come_back_as_they_were(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    server.respells_from = None
+    turns(delta, 4)
+    assert_rows_known(delta)
+    assert [start > 0 for start in starts(moe_backend)] == [False, True, True, True]
+    assert asked_to_tell(moe_backend) == 1  # the second turn shows it
+
+
+def test_an_answer_that_comes_back_otherwise_after_all_has_all_rows_told(
+    delta: Proxy, moe_backend: Backend, server: MoeServer
+) -> None:
+    server.respells_from = None
+    messages = turns(delta, 3)
+    server.respells_from = 12
+    ask(delta, messages)
+    assert asked_to_tell(moe_backend) == 1
+    assert starts(moe_backend)[-1] == 0  # it is asked once more
+    last = delta.exchanges("g")[-1]
+    assert json.loads(last.all_rows_reply)["choices"][0]["meta_info"]["completion_tokens"] == 1
+    ask(delta, messages)
+    assert asked_to_tell(moe_backend) == 2
 
 
 def test_answers_that_a_template_drops_lose_no_row(
