@@ -155,6 +155,7 @@ def test_input_that_is_no_log_exits_with_3(tmp_path: Path) -> None:
     [
         ("absent/out.jsonl", "there is no directory absent to write out.jsonl into"),
         ("traces", "traces is a directory; name the file to write"),
+        ("out.jsonl.findings.jsonl", "has the name of a file of findings; name another file to write"),
         ("mine.tslog", "mine.tslog has the name of a trace log; name another file to write"),
     ],
 )
