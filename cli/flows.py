@@ -34,6 +34,7 @@ def command(logs: tuple[Path, ...], output: Path, groups: tuple[str, ...]) -> No
     """
     from turnstile.addon.capture.log_flows import write_flows
     from turnstile.addon.tracelog.reader import log_paths
+    from turnstile.compiler.output import whole_or_not_at_all
 
     paths = log_paths(logs)
     if output.suffix == ".tslog":
@@ -44,7 +45,7 @@ def command(logs: tuple[Path, ...], output: Path, groups: tuple[str, ...]) -> No
     if first is None:
         whose = f" of group {' or '.join(groups)}" if groups else ""
         raise InputInvalid(f"no exchange{whose} can be read in these logs; nothing is written")
-    with output.open("wb") as file:
+    with whole_or_not_at_all(output) as unfinished, unfinished.open("wb") as file:
         count = write_flows(file, (each for part in ((first,), exchanges) for each in part))
     click.echo(f"written: {output}, {count:,} flows", err=True)
 
