@@ -184,6 +184,17 @@ def test_only_regular_files_are_written_over(log: Path, tmp_path: Path) -> None:
     assert (tmp_path / "own.log").read_bytes() == log.read_bytes()
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_nothing_is_written_beside_a_device(log: Path, tmp_path: Path, name: str) -> None:
+    turnstile = Path(sys.executable).with_name("turnstile")
+    command = [turnstile, "compile", log, "-o", name, "--format", "jsonl"]
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, f"{name} is no place for files" in done.stderr) == (2, True)
+    assert (tmp_path / "out").stat().st_size == 0
+    assert not Path(f"{name}.findings.jsonl").exists()
+
+
 def test_findings_never_take_the_place_of_an_input(log: Path, tmp_path: Path) -> None:
     own = tmp_path / "out.jsonl.findings.jsonl"
     own.write_bytes(log.read_bytes())
