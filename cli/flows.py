@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turnstile.cli.errors import InputInvalid
+from turnstile.cli.known_groups import offsets_in
 from turnstile.cli.output_file import refuse_file
 
 if TYPE_CHECKING:
@@ -69,10 +70,7 @@ def _exchanges(paths: Sequence[Path], groups: Sequence[str]) -> "Iterator[tuple[
 def _readable(reader: "LogReader", groups: Sequence[str]) -> "Iterator[Exchange]":
     from turnstile.addon.tracelog.errors import LogCorruptError
 
-    wanted = {offset for group in groups for offset in reader.offsets(group)}
-    for offset in reader.offsets():
-        if groups and offset not in wanted:
-            continue
+    for offset in offsets_in(reader, groups):
         try:
             exchange = reader.exchange(offset)
         except LogCorruptError as error:
