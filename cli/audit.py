@@ -73,12 +73,21 @@ def command(
         tell_of_logs(replay, groups)
         with progress_bar(replay, Console(stderr=True)) as progress:
             found = audit(replay, tokenizer, options, examples, progress)
+    if found.foreign_id is not None:
+        click.echo(f"Warning: {_foreign(found)}", err=True)
     if as_json:
         click.echo(json.dumps(_record(found, tokenizer if show_text else None)))
         return
     Console().print(_table(found))
     for example in found.examples:
         click.echo("\n".join(_lines(example, tokenizer if show_text else None)))
+
+
+def _foreign(found: "Audit") -> str:
+    return (
+        f"id {found.foreign_id} is not in this tokenizer, or is spelled otherwise in the log; "
+        f"{found.turns_not_compared:,} answers were not compared: name the folder of the model's own"
+    )
 
 
 def _table(found: "Audit") -> "Table":

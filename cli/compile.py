@@ -137,8 +137,11 @@ def command(
 
 def _refuse(replay: "Replay", output: Path, groups: tuple[str, ...], inputs: Sequence[Path]) -> None:
     """Ends the command before anything is written over that should not be."""
+    from turnstile.compiler.finding import FINDINGS_SUFFIX
     from turnstile.compiler.output import findings_path
 
+    if output.name.endswith(FINDINGS_SUFFIX):
+        raise click.UsageError(f"{output} has the name of a file of findings; name another file to write")
     if output.suffix == ".tslog":
         raise click.UsageError(f"{output} has the name of a trace log; name another file to write")
     for path in (output, findings_path(output)):

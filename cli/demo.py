@@ -1,6 +1,5 @@
 """`turnstile demo`: the whole way on this machine."""
 
-import shlex
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turnstile.cli.errors import InputInvalid
+from turnstile.cli.typed import as_typed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from turnstile.compiler.compilation import Compilation
     from turnstile.compiler.sequence import TrainingSequence
 
-_KEEP = "turnstile demo --keep demo/ leaves the log and the sequences in demo/"
+_KEEP = "leaves the log and the sequences in demo/"
 _WHY = "why the second rollout split, with the tokens on both sides:"
 
 
@@ -41,13 +41,15 @@ def command(backend: str | None, keep: Path | None) -> None:
     """
     from rich.console import Console
 
+    from turnstile.compiler.errors import NotInstalled
+
     try:
         import openai
     except ModuleNotFoundError as error:
-        raise InputInvalid("the demo needs the OpenAI client: pip install openai") from error
+        raise NotInstalled("the demo needs the OpenAI client", "demo") from error
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise click.UsageError(f"{keep} is not empty; name a new folder")
-    from turnstile.demo import run_demo
+    from turnstile.demo import SAMPLE_LOG, run_demo
     from turnstile.errors import ProxyStartError
 
     say = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -58,15 +60,8 @@ def command(backend: str | None, keep: Path | None) -> None:
         except (ProxyStartError, openai.OpenAIError) as error:
             raise InputInvalid(f"the demo did not get through: {error}") from error
     Console().print(_table(compilation))
-    say.print(_KEEP if keep is None else f"kept: {keep}")
-    say.print(f"{_WHY} {_explain_command(keep)}")
-
-
-def _explain_command(keep: Path | None) -> str:
-    from turnstile.demo import SAMPLE_LOG
-
-    log = SAMPLE_LOG if keep is None else keep / "traces"
-    return f"turnstile explain {shlex.quote(str(log))}"
+    say.print(f"{as_typed('demo', '--keep', 'demo/')} {_KEEP}" if keep is None else f"kept: {keep}")
+    say.print(f"{_WHY} {as_typed('explain', SAMPLE_LOG if keep is None else keep / 'traces')}")
 
 
 def _table(compilation: "Compilation") -> "Table":

@@ -23,7 +23,7 @@ Example:
 )
 @click.argument("url", metavar="URL")
 @click.option(
-    "--api-key", metavar="KEY", envvar="OPENAI_API_KEY", help="The server's key, else $OPENAI_API_KEY."
+    "--api-key", metavar="KEY", envvar="TURNSTILE_API_KEY", help="The server's key, else $TURNSTILE_API_KEY."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(url: str, api_key: str | None, as_json: bool) -> None:
@@ -33,14 +33,11 @@ def command(url: str, api_key: str | None, as_json: bool) -> None:
     are sent to it. Says what is there, what is missing, and the flag or option that brings it. Ends with exit
     code 1 when a capture of it would be incomplete; what is `off` capture can do without.
     """
-    from urllib.parse import urlsplit
-
     from rich.console import Console
 
     from turnstile.doctor import examine
 
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_url(url):
         raise click.BadParameter("expected http://HOST:PORT", param_hint="'URL'")
     report = examine(url, api_key)
     if as_json:
@@ -50,6 +47,16 @@ def command(url: str, api_key: str | None, as_json: bool) -> None:
     if not report.complete:
         missing = ", ".join(check.name for check in report.checks if check.status == "missing")
         raise CheckFailed(f"a capture of {url} would be incomplete: {missing}")
+
+
+def _is_url(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that is none
+        return False
 
 
 def _table(report: "Report") -> "Table":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from turnstile.compiler.explain.split import Side, Split
-    from turnstile.compiler.tokenizer import Tokenizer
+    from turnstile.compiler.explain.token_texts import TokenTexts
 
 _PATH = click.Path(path_type=Path)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -64,13 +64,14 @@ def command(
     both sides of the first difference. A kind is a fact that can be shown, else it is unknown. No text is
     shown unless a tokenizer is named.
     """
+    from turnstile.compiler.explain.checked_tokenizer import CheckedTokenizer
     from turnstile.compiler.explain.splits import splits_of
     from turnstile.compiler.model_folders import ModelFolders
     from turnstile.compiler.pipeline import Options
     from turnstile.compiler.replay import Replay
     from turnstile.compiler.tokenizer import tokenizer_in
 
-    tokenizer = tokenizer_in(tokenizer_folder) if tokenizer_folder is not None else None
+    tokenizer = CheckedTokenizer(tokenizer_in(tokenizer_folder)) if tokenizer_folder is not None else None
     with Replay(logs, groups) as replay:
         tell_of_logs(replay, groups)
         splits = splits_of(replay, Options(folders=ModelFolders(model, tokenizer_folder)), tokenizer)
@@ -79,9 +80,11 @@ def command(
                 click.echo(json.dumps(_record(split, tokenizer)))
         else:
             _print(splits, tokenizer, limit)
+    if tokenizer is not None and tokenizer.doubt:
+        click.echo(f"Warning: {tokenizer.doubt}; name the folder of the model's own", err=True)
 
 
-def _print(splits: "Iterable[Split]", tokenizer: "Tokenizer | None", limit: int) -> None:
+def _print(splits: "Iterable[Split]", tokenizer: "TokenTexts | None", limit: int) -> None:
     from rich.console import Console
 
     count, repeated = Counter[str](), Counter[str]()
@@ -115,7 +118,7 @@ def _table(count: Counter[str], repeated: Counter[str]) -> "Table":
     return table
 
 
-def _lines(split: "Split", tokenizer: "Tokenizer | None") -> list[str]:
+def _lines(split: "Split", tokenizer: "TokenTexts | None") -> list[str]:
     whose = split.group_id if split.rollout_id is None else f"{split.group_id}/{split.rollout_id}"
     left = f"left {split.parent_id or 'nothing'}"
     lines = [
@@ -135,7 +138,7 @@ def _ids(side: "Side") -> str:
     return f"... {before} {click.style(str(list(side.differing)), fg='yellow')} {behind} ..."
 
 
-def _text(side: "Side", tokenizer: "Tokenizer") -> str:
+def _text(side: "Side", tokenizer: "TokenTexts") -> str:
     """The pieces that differ stand in brackets, one for each id."""
     from turnstile.compiler.explain.spelled_ids import spelled
 
@@ -144,7 +147,7 @@ def _text(side: "Side", tokenizer: "Tokenizer") -> str:
     return f"...{before}{pieces}{behind}..."
 
 
-def _record(split: "Split", tokenizer: "Tokenizer | None") -> dict[str, Any]:
+def _record(split: "Split", tokenizer: "TokenTexts | None") -> dict[str, Any]:
     from turnstile.compiler.explain.spelled_ids import spelled
 
     record = split.as_record()

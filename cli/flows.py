@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from turnstile.cli.errors import InputInvalid
+from turnstile.cli.known_groups import offsets_in
 from turnstile.cli.output_file import refuse_file
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def command(logs: tuple[Path, ...], output: Path, groups: tuple[str, ...]) -> No
     """
     from turnstile.addon.capture.log_flows import write_flows
     from turnstile.addon.tracelog.reader import log_paths
+    from turnstile.compiler.output import whole_or_not_at_all
 
     paths = log_paths(logs)
     if output.suffix == ".tslog":
@@ -44,7 +46,7 @@ def command(logs: tuple[Path, ...], output: Path, groups: tuple[str, ...]) -> No
     if first is None:
         whose = f" of group {' or '.join(groups)}" if groups else ""
         raise InputInvalid(f"no exchange{whose} can be read in these logs; nothing is written")
-    with output.open("wb") as file:
+    with whole_or_not_at_all(output) as unfinished, unfinished.open("wb") as file:
         count = write_flows(file, (each for part in ((first,), exchanges) for each in part))
     click.echo(f"written: {output}, {count:,} flows", err=True)
 
@@ -68,10 +70,7 @@ def _exchanges(paths: Sequence[Path], groups: Sequence[str]) -> "Iterator[tuple[
 def _readable(reader: "LogReader", groups: Sequence[str]) -> "Iterator[Exchange]":
     from turnstile.addon.tracelog.errors import LogCorruptError
 
-    wanted = {offset for group in groups for offset in reader.offsets(group)}
-    for offset in reader.offsets():
-        if groups and offset not in wanted:
-            continue
+    for offset in offsets_in(reader, groups):
         try:
             exchange = reader.exchange(offset)
         except LogCorruptError as error:

@@ -73,7 +73,8 @@ def command(
 def _contents(
     paths: tuple[Path, ...], groups: tuple[str, ...], tokenizer: Path | None, model: Path | None
 ) -> "Contents":
-    from turnstile.compiler.report.contents import contents_of_file, contents_of_logs, is_compiled
+    from turnstile.compiler.export import is_compiled
+    from turnstile.compiler.report.contents import contents_of_file, contents_of_logs
 
     if not any(map(is_compiled, paths)):
         return contents_of_logs(paths, groups, tokenizer=tokenizer, model=model)

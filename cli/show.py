@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from turnstile.cli.known_groups import offsets_in
+
 if TYPE_CHECKING:
     from turnstile.addon.tracelog.records import Summary
 
@@ -22,9 +24,9 @@ Example:
 """
 )
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--group", "group_id", metavar="G", help="Only the exchanges of this group.")
+@click.option("--group", "groups", metavar="G", multiple=True, help="Only this group. May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
-def command(logs: tuple[Path, ...], group_id: str | None, as_json: bool) -> None:
+def command(logs: tuple[Path, ...], groups: tuple[str, ...], as_json: bool) -> None:
     """List the exchanges in a log.
 
     LOG is a .tslog file or a directory of them. Exchanges come log by log, in the order in which they ended.
@@ -46,16 +48,17 @@ def command(logs: tuple[Path, ...], group_id: str | None, as_json: bool) -> None
             click.echo(f"Warning: {path}: {reader.kind}: {reader.reason}", err=True)
             continue
         with reader:
-            for summary in reader.summaries(group_id):
+            for summary in map(reader.summary, offsets_in(reader, groups)):
                 seen.add(summary.group_id)
                 click.echo(json.dumps(_record(summary, path)) if as_json else _line(summary))
             if reader.damage is not None:
                 click.echo(f"Warning: {path}: {reader.damage.kind}: {reader.damage.message}", err=True)
     if len(unreadable) == len(paths):
         raise unreadable[0].error
-    if not seen:
-        whose = f" of group {group_id}" if group_id is not None else ""
-        click.echo(f"Warning: no exchange{whose} is in these logs", err=True)
+    for group in sorted({*groups} - seen):
+        click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
+    if not seen and not groups:
+        click.echo("Warning: no exchange is in these logs", err=True)
 
 
 def _record(summary: "Summary", log: Path) -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """What a trainer that works from text would have got wrong about a log: how many answers, how many tokens.
 
 Only what was sampled is compared, each answer by itself and with its marks written out: its ids are made text
-and encoded again. Prompts are not: a chat template makes them of the messages, and no log holds one.
+and encoded again. Prompts are not: a chat template makes them of the messages, and no log holds one. Nor are
+answers that a tokenizer of another model would be blamed for: with an id that it lacks, or of a group whose
+first answer spells an id otherwise than it does.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from turnstile.compiler.explain.checked_tokenizer import contradicted_id
+from turnstile.compiler.explain.token_texts import LearnedTexts
 from turnstile.compiler.pipeline import Options, Progress, compile_groups
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.retokenization import Retokenization, retokenization
@@ -27,8 +31,10 @@ class Example:
 class Audit:
     """The counts of a log."""
 
-    turns: int = 0
-    tokens: int = 0  # sampled
+    turns: int = 0  # that were compared
+    turns_not_compared: int = 0  # because the tokenizer is another model's
+    foreign_id: int | None = None  # the first id that shows it
+    tokens: int = 0  # sampled in those that were compared
     turns_differing: int = 0
     tokens_differing: int = 0
     stops_lost: int = 0
@@ -40,6 +46,8 @@ class Audit:
         """As `turnstile audit --json` prints it, but for the texts."""
         return {
             "turns": self.turns,
+            "turns_not_compared": self.turns_not_compared,
+            "foreign_id": self.foreign_id,
             "tokens": self.tokens,
             "turns_differing": self.turns_differing,
             "tokens_differing": self.tokens_differing,
@@ -59,18 +67,33 @@ def audit(
     """Goes through all turns of a log; keeps the first so many `examples` of each kind."""
     found = Audit()
     for group in compile_groups(replay, options, progress):
-        for sequence in group.merged:
-            for turn in sequence.turns:
+        turns = [turn for sequence in group.merged for turn in sequence.turns]
+        foreign_id = _contradicted_id(replay, turns[0], tokenizer) if turns else None
+        for turn in turns:
+            if foreign_id is None:
                 _add(found, turn, tokenizer, examples)
+            else:
+                _leave_out(found, foreign_id)
     return found
+
+
+def _contradicted_id(replay: Replay, turn: Turn, tokenizer: Tokenizer) -> int | None:
+    exchange = replay.exchange_again(turn.group_id, turn.started_at, turn.exchange_id)
+    learned = LearnedTexts()
+    if exchange is not None:
+        learned.learn(exchange, turn.choice, turn.sampled_ids.tolist())
+    return contradicted_id(learned, tokenizer)
 
 
 def _add(found: Audit, turn: Turn, tokenizer: Tokenizer, examples: int) -> None:
     ids = turn.sampled_ids.tolist()
+    difference = retokenization(ids, tokenizer)
+    if difference is not None and difference.kind == "unknown_id":
+        _leave_out(found, difference.sampled_ids[0])
+        return
     found.turns += 1
     found.tokens += len(ids)
     found.stops_lost += tokenizer.is_added(ids[-1]) and turn.finish_reason in ("stop", "tool_calls")
-    difference = retokenization(ids, tokenizer)
     if difference is None:
         return
     found.turns_differing += 1
@@ -78,6 +101,11 @@ def _add(found: Audit, turn: Turn, tokenizer: Tokenizer, examples: int) -> None:
     found.kinds[difference.kind] += 1
     if found.kinds[difference.kind] <= examples:
         found.examples.append(Example(turn, difference))
+
+
+def _leave_out(found: Audit, foreign_id: int) -> None:
+    found.turns_not_compared += 1
+    found.foreign_id = foreign_id if found.foreign_id is None else found.foreign_id
 
 
 def _example_record(example: Example) -> dict[str, Any]:

@@ -25,6 +25,10 @@ class UnknownFormat(CompileError):
 class NotInstalled(CompileError):
     """An option or a format needs a library that is not installed; the message says how to install it."""
 
+    def __init__(self, what: str, extra: str) -> None:
+        how = f"install turnstile-rl with its extra {extra} (in a clone: pip install '.[{extra}]')"
+        super().__init__(f"{what}: {how}")
+
 
 class UnusableFolder(CompileError):
     """A folder that was named for a model cannot be used; the message says what is amiss and what to do."""

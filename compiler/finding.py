@@ -7,6 +7,9 @@ is known to be missing though nothing was lost. The kinds are listed in the READ
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
+FINDINGS_SUFFIX = ".findings.jsonl"
+"""What the name of a file of findings has behind that of the compiled file."""
+
 Severity = Literal["error", "warning"]
 
 

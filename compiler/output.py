@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from turnstile.compiler.export import Format
 from turnstile.compiler.export.jsonl import json_line
-from turnstile.compiler.finding import Finding
+from turnstile.compiler.finding import FINDINGS_SUFFIX, Finding
 from turnstile.compiler.pipeline import Options, Progress, compile_groups
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.summary import Summary
@@ -20,7 +20,7 @@ from turnstile.compiler.summary import Summary
 
 def findings_path(output: Path) -> Path:
     """Where the findings about `output` stand."""
-    return output.with_name(output.name + ".findings.jsonl")
+    return output.with_name(output.name + FINDINGS_SUFFIX)
 
 
 def write_compilation(

@@ -16,7 +16,6 @@ Cause = Literal[
     "routing_changed",
     "image_changed",
     "sibling",
-    "weights",
     "aborted",
     "new_prompt",
 ]

@@ -83,8 +83,7 @@ def tokenizer_in(folder: str | PathLike[str]) -> Tokenizer:
     try:
         from tokenizers import Tokenizer as Library
     except ModuleNotFoundError as error:
-        message = 'a tokenizer needs the tokenizers package: pip install "turnstile-rl[tokenizer]"'
-        raise NotInstalled(message) from error
+        raise NotInstalled("a tokenizer needs the tokenizers package", "tokenizer") from error
     try:
         library = Library.from_file(str(path))
     except Exception as error:  # the library raises bare exceptions

@@ -16,7 +16,8 @@ from turnstile.addon.tracelog.errors import LogCorruptError
 from turnstile.addon.tracelog.reader import log_paths
 from turnstile.addon.tracelog.records import Exchange, content_decoded
 from turnstile.compiler.errors import InvariantBroken
-from turnstile.compiler.export import read_sequences
+from turnstile.compiler.export import is_compiled, read_sequences
+from turnstile.compiler.finding import FINDINGS_SUFFIX
 from turnstile.compiler.images.agreement import agreed_size
 from turnstile.compiler.readable_logs import Unreadable, open_readable
 from turnstile.compiler.replay import Replay
@@ -42,8 +43,10 @@ def verify(paths: Sequence[Path]) -> Verified:
     Raises InvariantBroken at the first thing that does not hold; LogFormatError and SequenceFileError for
     what is neither.
     """
-    files = [path for path in paths if path.is_file() and path.suffix != ".tslog"]
-    logs = log_paths([path for path in paths if path not in files])
+    compiled = [path for path in paths if is_compiled(path)]
+    logs = log_paths([path for path in paths if path not in compiled])
+    # a pattern such as out* also names the findings beside a compiled file
+    files = [path for path in compiled if not path.name.endswith(FINDINGS_SUFFIX)] or compiled
     exchange_ids: dict[str, Path] = {}
     for log in logs:
         _verify_log(log, exchange_ids)

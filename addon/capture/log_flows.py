@@ -3,6 +3,7 @@
 The one module of capture that a command may import; it needs mitmproxy and no running one.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -45,7 +46,7 @@ def flow_of(exchange: Exchange, log: Path) -> HTTPFlow:
         flow.error = Error(exchange.error or exchange.outcome, ended)
     flow.timestamp_created = began
     annotate(flow, exchange, (exchange.backend or {}).get("model_config"))
-    flow.metadata[LOG] = str(log)
+    flow.metadata[LOG] = os.fsencode(log).decode(errors="replace")  # mitmproxy writes UTF-8
     return flow
 
 

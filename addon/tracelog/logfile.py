@@ -160,9 +160,9 @@ class LogFile:
     def _enter(self, index: Index, offset: int, head: Head) -> None:
         """Notes the record in the index; types of newer minor versions are stepped over."""
         if head.type == RecordType.EXCHANGE:
-            index.add_exchange(self._field(offset, head, "group_id"), offset)
+            index.add_exchange(self._field(offset, head, "group_id", str), offset)
         elif head.type in BLOBS:
-            index.blobs[self._field(offset, head, "sha256")] = offset
+            index.blobs[self._field(offset, head, "sha256", bytes)] = offset
         elif head.type == RecordType.BACKEND:
             index.backends.append(offset)
         elif head.type == RecordType.REWARD:
@@ -172,11 +172,11 @@ class LogFile:
         elif head.type == RecordType.GROUP:
             index.groups.append(offset)
 
-    def _field(self, offset: int, head: Head, name: str) -> Any:
-        envelope = self._envelope(offset, head)
-        if name not in envelope:
-            raise LogCorruptError(self.path, offset, f"its envelope has no {name}")
-        return envelope[name]
+    def _field[T](self, offset: int, head: Head, name: str, kind: type[T]) -> T:
+        value = self._envelope(offset, head).get(name)
+        if not isinstance(value, kind):
+            raise LogCorruptError(self.path, offset, f"its envelope has no {name}, or one of another type")
+        return value
 
     def _envelope(self, offset: int, head: Head) -> dict[str, Any]:
         data = self._read(offset + HEAD_SIZE, head.envelope_size)

@@ -45,16 +45,27 @@ def open_growing(path: Path) -> "LogReader":
 def log_paths(paths: Sequence[Path]) -> list[Path]:
     """The trace logs that `paths` name: files as they are, directories by their *.tslog; sorted, each once.
 
-    Raises LogFormatError for a path that does not exist and a directory without trace logs.
+    Raises LogFormatError for a path that does not exist or is no regular file, and for a directory without
+    trace logs.
     """
     found: set[Path] = set()
     for path in paths:
-        logs = sorted(path.rglob("*.tslog")) if path.is_dir() else [path]
+        logs = list(filter(_may_be_log, path.rglob("*.tslog") if path.is_dir() else [path]))
         if not path.exists() or not logs:
-            what = "holds no trace log (*.tslog)" if path.is_dir() else "does not exist"
-            raise LogFormatError(f"{path} {what}; name a .tslog file or a directory of them")
+            raise LogFormatError(f"{path} {_why_none(path)}; name a .tslog file or a directory of them")
         found.update(logs)
     return sorted(found)
+
+
+def _may_be_log(path: Path) -> bool:
+    """Not a pipe, which would be waited for; a link that leads nowhere is named when it is opened."""
+    return path.is_file() or not path.exists()
+
+
+def _why_none(path: Path) -> str:
+    if path.is_dir():
+        return "holds no trace log (*.tslog)"
+    return "is no regular file" if path.exists() else "does not exist"
 
 
 _NOTHING = Bodies(b"", b"", b"")

@@ -12,6 +12,7 @@ from turnstile.addon.backends.direct import direct_opener
 
 TIMEOUT_S = 60.0  # a first request may compile kernels
 ANSWER_LIMIT_BYTES = 64 << 20
+MESSAGE_LENGTH = 200  # of what is shown of a server's error
 CHAT = "/v1/chat/completions"
 
 
@@ -38,7 +39,7 @@ class Answer:
             return self.body.decode(errors="replace")
         error = self.json.get("error", self.json)
         message = error.get("message") if isinstance(error, dict) else error
-        said = f": {message[:200]}" if isinstance(message, str) else ""
+        said = f": {_cut(message)}" if isinstance(message, str) else ""
         return f"status {self.status}{said}"
 
 
@@ -77,6 +78,10 @@ class Server:
                 return Answer(error.code, error.read(ANSWER_LIMIT_BYTES))
         except (OSError, http.client.HTTPException) as error:
             return Answer(0, str(getattr(error, "reason", None) or error).encode())
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MESSAGE_LENGTH else message[: MESSAGE_LENGTH - 1] + "…"
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:

@@ -1,8 +1,8 @@
 """Finds and explains the splits of a log, one group at a time.
 
 A group is compiled as always; then, for each sequence that did not go on an earlier one, the exchanges of two
-turns are read again: its first, and the earlier one in whose tokens it left. Without a tokenizer the group's
-answers are read once more for the texts that they tell, if there is anything to explain by them.
+turns are read again: its first, and the earlier one in whose tokens it left. If there is anything to explain
+by texts, the group's answers are read once more for those that they tell, against which a tokenizer is held.
 """
 
 from bisect import bisect_left
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from turnstile.compiler.causes import Explanation
+from turnstile.compiler.explain.checked_tokenizer import CheckedTokenizer
 from turnstile.compiler.explain.kind import Verdict
 from turnstile.compiler.explain.kinds import by_cause, by_comparison
 from turnstile.compiler.explain.pair import Pair
@@ -33,11 +34,14 @@ from turnstile.compiler.wording import reply_digest
 
 
 def splits_of(
-    replay: Replay, options: Options, texts: TokenTexts | None, progress: Progress = lambda exchanges: None
+    replay: Replay,
+    options: Options,
+    tokenizer: CheckedTokenizer | None,
+    progress: Progress = lambda exchanges: None,
 ) -> Iterator[Split]:
-    """The splits of every group, in the order of the sequences; `texts` are a tokenizer's."""
+    """The splits of every group, in the order of the sequences."""
     for group in compile_groups(replay, options, progress):
-        yield from _Group(group, replay, texts).splits()
+        yield from _Group(group, replay, tokenizer).splits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,11 @@ class _Start:
 class _Group:
     """One group, compiled."""
 
-    def __init__(self, group: CompiledGroup, replay: Replay, texts: TokenTexts | None) -> None:
+    def __init__(self, group: CompiledGroup, replay: Replay, tokenizer: CheckedTokenizer | None) -> None:
         self._replay = replay
         self._group_id = group.group_id
-        self._texts = texts
+        self._tokenizer = tokenizer
+        self._texts: TokenTexts | None = None
         self._starts = list(_starts(group))
         self._owners = {id(turn): each for each in group.merged for turn in each.turns}
         self._turns = sorted(
@@ -137,11 +142,14 @@ class _Group:
 
     def _texts_of_group(self) -> TokenTexts:
         if self._texts is None:
-            self._texts = learned = LearnedTexts()
+            learned = LearnedTexts()
             for turn in self._turns:
                 exchange = self._replay.exchange_again(self._group_id, turn.started_at, turn.exchange_id)
                 if exchange is not None:
                     learned.learn(exchange, turn.choice, turn.sampled_ids.tolist())
+            if self._tokenizer is not None:
+                self._tokenizer.check(learned)
+            self._texts = self._tokenizer or learned
         return self._texts
 
 

@@ -29,11 +29,17 @@ class LearnedTexts:
 
     def __init__(self) -> None:
         self._bytes: dict[int, bytes | None] = {}
-        self._keeps_spaces = False
+        self.keeps_spaces = False
+        """Whether a space before a word was seen: else a backend may lose them all."""
 
     def bytes_of(self, token_id: int) -> bytes | None:
         """What an id stands for; None where that is not known."""
-        return self._bytes.get(token_id) if self._keeps_spaces else None
+        return self._bytes.get(token_id) if self.keeps_spaces else None
+
+    @property
+    def known(self) -> dict[int, bytes]:
+        """Every id that is told the same by all answers; the space before a word may be missing."""
+        return {token_id: text for token_id, text in self._bytes.items() if text is not None}
 
     def learn(self, exchange: Exchange, choice: int, sampled_ids: Sequence[int]) -> None:
         """Takes in the tokens of one choice of an exchange, which sampled these ids."""
@@ -45,7 +51,7 @@ class LearnedTexts:
             if text is None or self._bytes.setdefault(token_id, text) != text:
                 self._bytes[token_id] = None
             else:
-                self._keeps_spaces = self._keeps_spaces or text.startswith(b" ")
+                self.keeps_spaces = self.keeps_spaces or text.startswith(b" ")
 
 
 @dataclass(frozen=True, slots=True)

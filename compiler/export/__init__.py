@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from turnstile.compiler.errors import SequenceFileError, UnknownFormat
+from turnstile.compiler.finding import FINDINGS_SUFFIX
 from turnstile.compiler.sequence import TrainingSequence
 
 FORMATS = {
@@ -21,6 +22,7 @@ FORMATS = {
 }
 """Name -> (module, suffix of the files that have it)."""
 
+_SUFFIXES = {suffix: name for name, (_, suffix) in FORMATS.items()}
 _MAGIC = {b"\x28\xb5\x2f\xfd": "msgpack", b"PAR1": "parquet"}
 """The first four bytes of a file; anything else is JSON."""
 
@@ -47,14 +49,18 @@ def format_named(name: str | None, output: Path) -> Format:
 
     Raises UnknownFormat when there is none.
     """
-    by_suffix = {suffix: found for found, (_, suffix) in FORMATS.items()}
-    name = name or by_suffix.get(output.suffix)
+    name = name or _SUFFIXES.get(output.suffix)
     if name is None:
-        suffixes = " or ".join(by_suffix)
+        suffixes = " or ".join(_SUFFIXES)
         raise UnknownFormat(f"the name {output.name} tells no format: end it in {suffixes}, or give --format")
     if name not in FORMATS:
         raise UnknownFormat(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
     return _module(name)
+
+
+def is_compiled(path: Path) -> bool:
+    """Whether it is to be read as a file of sequences, not as a trace log or a directory of them."""
+    return path.suffix != ".tslog" and (path.is_file() or (path.suffix in _SUFFIXES and not path.is_dir()))
 
 
 def read_sequences(path: str | PathLike[str]) -> Iterator[TrainingSequence]:
@@ -63,11 +69,16 @@ def read_sequences(path: str | PathLike[str]) -> Iterator[TrainingSequence]:
     Raises SequenceFileError where it cannot be read.
     """
     path = Path(path)
+    if path.name.endswith(FINDINGS_SUFFIX):
+        raise SequenceFileError(f"{path} holds findings; name the compiled file that they are about")
     try:
         with path.open("rb") as file:
             start = file.read(4)
     except OSError as error:
         raise SequenceFileError(f"{path}: cannot be opened: {error.strerror}") from error
+    if not start and _SUFFIXES.get(path.suffix) in _MAGIC.values():
+        what = f"0 bytes, and a {path.suffix} file of no sequences has some"
+        raise SequenceFileError(f"{path}: {what}: it was not written whole; compile it again")
     return _module(_MAGIC.get(start, "jsonl")).read(path)
 
 

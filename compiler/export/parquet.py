@@ -189,5 +189,5 @@ def _pyarrow_parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise NotInstalled("the parquet format needs pyarrow: pip install 'turnstile-rl[parquet]'") from error
+        raise NotInstalled("the parquet format needs pyarrow", "parquet") from error
     return pyarrow.parquet

@@ -94,10 +94,7 @@ def _from_folder(folder: Path) -> Any:
     try:
         from transformers import AutoImageProcessor
     except ImportError as error:
-        raise NotInstalled(
-            "an image processor needs transformers, which is not installed; install it with "
-            "pip install 'turnstile-rl[images]'"
-        ) from error
+        raise NotInstalled("an image processor needs transformers", "images") from error
     logging.getLogger("transformers").setLevel(logging.ERROR)
     try:
         make: Any = AutoImageProcessor.from_pretrained

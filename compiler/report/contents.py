@@ -27,11 +27,6 @@ class Contents:
     texts: Mapping[int, str] | None = None  # of every token id that occurs; None without a tokenizer
 
 
-def is_compiled(path: Path) -> bool:
-    """Whether it is to be read as a compiled file, not as a log or a directory of logs."""
-    return path.is_file() and path.suffix != ".tslog"
-
-
 def contents_of_file(path: Path, groups: Collection[str] = ()) -> Contents:
     """A file that `turnstile compile` wrote, with the findings beside it.
 

@@ -7,12 +7,12 @@ CAUSES = {
     "aborted": "has the very prompt of a turn that was broken off or never delivered: the retry",
     "retokenized": "resends an earlier answer unchanged, and the server spells it in other tokens",
     "history_rewritten": "resends the conversation changed, or with another answer in it",
-    "weights": "goes on the tokens of another sequence, under other weights",
     "new_prompt": "shares nothing that was sampled",
 }
 
 FLAGS = {
     "aborted": "the policy did not choose where it ends",
+    "context_not_seen": "a trained token's context is not the prompt that it was sampled behind",
     "logprobs_partial": "some logprobs are unknown, and their tokens are not trained",
     "routing_untrusted": "its routed experts may not be those of its tokens: do not replay them",
     "stale_cache": "logprobs were computed on keys and values of older weights",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from shared_logs import write_logs
 
+from turnstile.compiler.explain.checked_tokenizer import CheckedTokenizer
 from turnstile.compiler.explain.splits import splits_of
 from turnstile.compiler.pipeline import Options
 from turnstile.compiler.replay import Replay
@@ -54,8 +55,9 @@ TAKES_TEXT = {"dense_tool_loop_drift", "dense_two_turns_drift"}
 def kinds_in(folder: Path, tokenizer: Tokenizer | None) -> dict[str, list[str]]:
     """The kinds of the splits of each group that has any."""
     found: dict[str, list[str]] = {}
+    checked = CheckedTokenizer(tokenizer) if tokenizer is not None else None
     with Replay([folder]) as replay:
-        for split in splits_of(replay, Options(), tokenizer):
+        for split in splits_of(replay, Options(), checked):
             found.setdefault(split.group_id, []).append(split.kind)
     return found
 

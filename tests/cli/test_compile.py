@@ -155,6 +155,7 @@ def test_input_that_is_no_log_exits_with_3(tmp_path: Path) -> None:
     [
         ("absent/out.jsonl", "there is no directory absent to write out.jsonl into"),
         ("traces", "traces is a directory; name the file to write"),
+        ("out.jsonl.findings.jsonl", "has the name of a file of findings; name another file to write"),
         ("mine.tslog", "mine.tslog has the name of a trace log; name another file to write"),
     ],
 )
@@ -181,6 +182,17 @@ def test_only_regular_files_are_written_over(log: Path, tmp_path: Path) -> None:
         assert (result.exit_code, message in result.stderr) == (2, True)
     assert (tmp_path / "pipe.jsonl").is_fifo()
     assert (tmp_path / "own.log").read_bytes() == log.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_nothing_is_written_beside_a_device(log: Path, tmp_path: Path, name: str) -> None:
+    turnstile = Path(sys.executable).with_name("turnstile")
+    command = [turnstile, "compile", log, "-o", name, "--format", "jsonl"]
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, f"{name} is no place for files" in done.stderr) == (2, True)
+    assert (tmp_path / "out").stat().st_size == 0
+    assert not Path(f"{name}.findings.jsonl").exists()
 
 
 def test_findings_never_take_the_place_of_an_input(log: Path, tmp_path: Path) -> None:

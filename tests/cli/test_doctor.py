@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from turnstile.cli.main import main
+from turnstile.doctor import Report
 from turnstile.recorded_replies import RecordedReplies
 from turnstile.replay_server import ReplayServer
 
@@ -49,7 +50,26 @@ def test_a_closed_port_ends_with_1_and_says_what_to_do() -> None:
     assert "Connection refused" in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:30000", "ftp://host", "http://"])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:30000", "ftp://host", "http://", "http://[::1", "http://host:port"]
+)
 def test_what_is_no_url_is_refused(url: str) -> None:
     result = doctor(url)
     assert (result.exit_code, "expected http://HOST:PORT" in result.stderr) == (2, True)
+
+
+def test_only_the_key_that_is_meant_for_the_server_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[str | None]()
+
+    def examined(url: str, api_key: str | None) -> Report:
+        given.append(api_key)
+        return Report(url, "sglang", None, ())
+
+    monkeypatch.setattr("turnstile.doctor.examine", examined)
+    monkeypatch.setenv("OPENAI_API_KEY", "of another service")
+    monkeypatch.delenv("TURNSTILE_API_KEY", raising=False)
+    assert doctor("http://host").exit_code == 0
+    monkeypatch.setenv("TURNSTILE_API_KEY", "named")
+    assert doctor("http://host").exit_code == 0
+    assert doctor("http://host", "--api-key", "given").exit_code == 0
+    assert given == [None, "named", "given"]

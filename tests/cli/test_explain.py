@@ -100,3 +100,16 @@ def test_damage_is_told_and_the_rest_explained(log: Path) -> None:
     result = explain(log.parent)
     assert (result.exit_code, "unknown" in result.stdout) == (0, True)
     assert result.stderr.startswith("Warning: zeros.tslog: log_corrupt: the file is no trace log")
+
+
+def test_a_tokenizer_of_another_model_is_named_once(log: Path, folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    other = json.loads(file.read_text())
+    vocabulary = other["model"]["vocab"]
+    vocabulary["h"], vocabulary["i"] = vocabulary["i"], vocabulary["h"]
+    file.write_text(json.dumps(other))
+    result = explain(log, "--tokenizer", folder)
+    assert (result.exit_code, "[i]" in result.stdout) == (0, False)
+    assert result.stderr == (
+        "Warning: this tokenizer spells id 71 otherwise than the log; name the folder of the model's own\n"
+    )

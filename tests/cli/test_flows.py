@@ -1,4 +1,7 @@
+import errno
+import os
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from click.testing import CliRunner, Result
@@ -65,6 +68,26 @@ def test_a_damaged_exchange_is_passed_over_with_a_warning(tmp_path: Path, out: P
     result = flows(tmp_path, "-o", out)
     assert (result.exit_code, exchange_ids(out)) == (0, ["2"])
     assert f"offset {first}" in result.stderr
+
+
+def test_a_log_of_any_name_becomes_flows(tmp_path: Path, out: Path) -> None:
+    log = write_log(tmp_path, exchange(1))
+    log.rename(tmp_path / os.fsdecode(b"caf\xe9.tslog"))
+    assert (flows(tmp_path, "-o", out).exit_code, exchange_ids(out)) == (0, ["1"])
+
+
+def test_a_file_of_flows_is_whole_or_not_there(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(tmp_path / "traces", exchange(1))
+
+    def full(file: BinaryIO, _exchanges: object) -> int:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("turnstile.addon.capture.log_flows.write_flows", full)
+    assert flows(tmp_path / "traces", "-o", out).exit_code == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["traces"]
 
 
 def test_a_log_is_not_written_over(tmp_path: Path) -> None:

@@ -50,6 +50,13 @@ def test_a_group_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert show(tmp_path, "--group", "zz").stderr == "Warning: no exchange of group zz is in these logs\n"
 
 
+def test_only_the_groups_that_are_named_are_listed(tmp_path: Path) -> None:
+    write_log(tmp_path, *(exchange(number, group_id=group) for number, group in enumerate("abc", 1)))
+    result = show(tmp_path, "--json", "--group", "c", "--group", "a", "--group", "zz")
+    assert [json.loads(line)["group_id"] for line in result.stdout.splitlines()] == ["a", "c"]
+    assert result.stderr == "Warning: no exchange of group zz is in these logs\n"
+
+
 def test_outcomes_are_coloured_on_a_terminal(tmp_path: Path) -> None:
     write_log(tmp_path, exchange(1), exchange(2, status=400), exchange(3, outcome="refused", status=None))
     _, *lines = show(tmp_path, color=True).output.splitlines()

@@ -45,6 +45,12 @@ class Talk:
     ) -> Exchange:
         """An exchange whose prompt and answer are spelled in these pieces."""
         request = {"model": "tiny", "messages": list(messages), **fields.pop("request", {})}
-        choice = {"message": dict(reply), **fields.pop("choice", {})}
         prompt_ids, sampled_ids = self.ids(*prompt), self.ids(*sampled)
+        choice = {"message": dict(reply), **self._told(sampled_ids), **fields.pop("choice", {})}
         return answered(number, prompt_ids, sampled_ids, request=request, choice_fields=choice, **fields)
+
+    def _told(self, sampled_ids: Sequence[int]) -> dict[str, Any]:
+        """What a backend tells of the ids' texts, which it decodes one by one."""
+        texts = [(self._tokenizer.bytes_of(each) or b"").decode(errors="replace") for each in sampled_ids]
+        rows = [(-(at + 1) / 8, list(text.encode())) for at, text in enumerate(texts)]
+        return {"logprobs": {"content": [{"logprob": logprob, "bytes": text} for logprob, text in rows]}}

@@ -1,6 +1,7 @@
 import base64
 import contextlib
 import json
+import os
 import random
 import struct
 import tempfile
@@ -134,6 +135,8 @@ MALFORMED = [
     [],
     7,
     {"group_id": "g"},
+    {"group_id": []},
+    SOUND | {"group_id": 7},
     SOUND | {"sizes": 3},
     SOUND | {"started_at": "now"},
     SOUND | {"started_at": 1e300},
@@ -255,6 +258,17 @@ def test_paths_name_files_and_directories(tmp_path: Path) -> None:
         log_paths([tmp_path / "empty"])
     with pytest.raises(LogFormatError, match="does not exist"):
         log_paths([tmp_path / "absent"])
+
+
+def test_only_a_regular_file_of_a_directory_is_a_log_of_it(tmp_path: Path) -> None:
+    path, _ = written(tmp_path, ROLLOUT)
+    os.mkfifo(tmp_path / "pipe.tslog")
+    (tmp_path / "deep.tslog").mkdir()
+    assert log_paths([tmp_path]) == [path]
+    with pytest.raises(LogFormatError, match=r"pipe\.tslog is no regular file; name a \.tslog file or a dir"):
+        log_paths([tmp_path / "pipe.tslog"])
+    (tmp_path / "lost.tslog").symlink_to(tmp_path / "absent")
+    assert log_paths([tmp_path]) == sorted([path, tmp_path / "lost.tslog"])  # to be named when it is opened
 
 
 def test_small_cache_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

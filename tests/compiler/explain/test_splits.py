@@ -1,6 +1,6 @@
 """A table of small logs, each with one split at its end, and the kind that must be told for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ from tests.support.logs import write_log
 from tests.support.talks import COUNT, FACTS, MORE, SYSTEM, Talk, answer, call
 from tests.support.tokenizer import tokenizer
 from turnstile.addon.tracelog.records import Exchange
+from turnstile.compiler.explain.checked_tokenizer import CheckedTokenizer
 from turnstile.compiler.explain.split import Side, Split
 from turnstile.compiler.explain.splits import splits_of
-from turnstile.compiler.explain.token_texts import TokenTexts
 from turnstile.compiler.pipeline import Options
 from turnstile.compiler.replay import Replay
 from turnstile.compiler.tokenizer import Tokenizer
@@ -29,8 +29,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
-def found(folder: Path, exchanges: Sequence[Exchange], texts: TokenTexts | None) -> list[Split]:
+def found(
+    folder: Path, exchanges: Sequence[Exchange], texts: Tokenizer | CheckedTokenizer | None
+) -> list[Split]:
     write_log(folder, *exchanges, facts=FACTS)
+    texts = CheckedTokenizer(texts) if isinstance(texts, Tokenizer) else texts
     with Replay([folder]) as replay:
         return list(splits_of(replay, Options(), texts))
 
@@ -59,6 +62,11 @@ def merged_at_the_edge(talk: Talk) -> list[Exchange]:
 
 def empty_thinking_left_out(talk: Talk) -> list[Exchange]:
     return two(talk, ["Q", "<think>", "</think>"], ["hello", END], ["Q", "hello", END, "M"])
+
+
+def told_by_another_answer(talk: Talk) -> list[Exchange]:
+    other = talk.turn(3, ["R"], ["hello", " world"], [MORE], answer("hello world"))
+    return [*drifted(talk), other]
 
 
 def other_end(talk: Talk) -> list[Exchange]:
@@ -214,18 +222,56 @@ def test_a_split_tells_the_ids_around_it_and_what_it_costs(small: Tokenizer, tmp
 def test_what_other_answers_sampled_tells_the_text_without_a_tokenizer(
     small: Tokenizer, tmp_path: Path
 ) -> None:
+    exchanges = told_by_another_answer(Talk(small))
+    assert [split.kind for split in found(tmp_path, exchanges, None)] == ["retokenized"]
+
+
+class OtherTexts:
+    """The tokenizer of another model."""
+
+    def __init__(self, texts: Mapping[int, bytes]) -> None:
+        self._texts = texts
+
+    def bytes_of(self, token_id: int) -> bytes | None:
+        return self._texts.get(token_id)
+
+
+def test_what_the_log_tells_counts_against_a_tokenizer_that_contradicts_it(
+    small: Tokenizer, tmp_path: Path
+) -> None:
     talk = Talk(small)
+    (letter, *_), (hello,) = talk.ids("hello"[:1]), talk.ids("hello")
+    texts = CheckedTokenizer(OtherTexts({letter: b"x", hello: b"y"}))
+    assert [split.kind for split in found(tmp_path, told_by_another_answer(talk), texts)] == ["retokenized"]
+    assert texts.doubt == f"this tokenizer spells id {letter} otherwise than the log"
+    assert (texts.bytes_of(letter), texts.bytes_of(hello)) == (b"h", b"hello")
 
-    def told(*pieces: str) -> dict[str, Any]:
-        texts = [(-(at + 1) / 8, list(piece.encode())) for at, piece in enumerate(pieces)]
-        return {"logprobs": {"content": [{"logprob": logprob, "bytes": text} for logprob, text in texts]}}
 
-    first = talk.turn(1, ["Q"], [*LETTERS, END], [COUNT], answer("hello"), choice=told(*LETTERS, END))
-    second = talk.turn(2, ["Q", "hello", END, "M"], ["4"], [COUNT, answer("hello"), MORE], answer("4"))
-    other = talk.turn(
-        3, ["R"], ["hello", " world"], [MORE], answer("hello world"), choice=told("hello", " world")
-    )
-    assert [split.kind for split in found(tmp_path, [first, second, other], None)] == ["retokenized"]
+def test_texts_whose_spaces_may_be_lost_only_count_against_a_tokenizer(
+    small: Tokenizer, tmp_path: Path
+) -> None:
+    talk = Talk(small)
+    (letter, *_) = talk.ids("hello"[:1])
+    texts = CheckedTokenizer(OtherTexts({letter: b"x"}))
+    assert [split.kind for split in found(tmp_path, drifted(talk), texts)] == ["unknown"]
+    assert (texts.bytes_of(letter), bool(texts.doubt)) == (None, True)
+
+
+def test_what_the_log_tells_stands_for_an_id_that_a_tokenizer_lacks(small: Tokenizer, tmp_path: Path) -> None:
+    talk = Talk(small)
+    (hello,) = talk.ids("hello")
+    ids = [*talk.ids(*LETTERS, END, "Q", "M")]
+    texts = CheckedTokenizer(OtherTexts({each: small.bytes_of(each) or b"" for each in ids}))
+    assert [split.kind for split in found(tmp_path, told_by_another_answer(talk), texts)] == ["retokenized"]
+    assert texts.doubt == f"id {hello} is not in this tokenizer"
+
+
+def test_a_space_that_a_backend_lost_is_no_contradiction(small: Tokenizer, tmp_path: Path) -> None:
+    talk = Talk(small)
+    (hello,) = talk.ids("hello")
+    texts = CheckedTokenizer(OtherTexts({hello: b" hello"}))
+    assert len(found(tmp_path, told_by_another_answer(talk), texts)) == 1
+    assert texts.bytes_of(hello) == b" hello"
 
 
 def test_a_conversation_that_only_another_rollout_had_is_a_new_prompt(

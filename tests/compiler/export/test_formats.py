@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.sequences import SEQUENCE
 from turnstile.compiler.errors import SequenceFileError, UnknownFormat
-from turnstile.compiler.export import FORMATS, format_named, read_sequences
+from turnstile.compiler.export import FORMATS, format_named, is_compiled, read_sequences
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -44,6 +44,30 @@ def test_an_unknown_format_is_refused(name: str | None, output: str, message: st
 def test_an_empty_file_holds_no_sequences(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").touch()
     assert list(read_sequences(tmp_path / "out.jsonl")) == []
+
+
+@pytest.mark.parametrize("name", ["out.tseq", "out.parquet"])
+def test_an_empty_file_of_a_format_that_is_never_empty_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(SequenceFileError) as caught:
+        read_sequences(tmp_path / name)
+    assert str(caught.value) == (
+        f"{tmp_path / name}: 0 bytes, and a {Path(name).suffix} file of no sequences has some: "
+        "it was not written whole; compile it again"
+    )
+
+
+def test_a_file_of_findings_is_no_file_of_sequences(tmp_path: Path) -> None:
+    with pytest.raises(SequenceFileError, match="holds findings; name the compiled file"):
+        read_sequences(tmp_path / "out.jsonl.findings.jsonl")
+
+
+def test_a_name_tells_what_is_to_be_read_as_compiled(tmp_path: Path) -> None:
+    for name in ("out", "a.tslog"):
+        (tmp_path / name).touch()
+    (tmp_path / "logs.jsonl").mkdir()
+    names = ("out", "a.tslog", "absent.tseq", "absent.tslog", "absent", "logs.jsonl")
+    assert [name for name in names if is_compiled(tmp_path / name)] == ["out", "absent.tseq"]
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

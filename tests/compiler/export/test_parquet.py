@@ -116,7 +116,7 @@ def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_without_pyarrow_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with (
-        pytest.raises(NotInstalled, match=r"pip install 'turnstile-rl\[parquet\]'"),
+        pytest.raises(NotInstalled, match=r"pyarrow: .* \(in a clone: pip install '\.\[parquet\]'\)$"),
         parquet.open_writer(tmp_path / "out.parquet"),
     ):
         pass

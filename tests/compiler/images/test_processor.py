@@ -91,7 +91,7 @@ def test_without_transformers_it_is_said_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(NotInstalled, match=r"pip install 'turnstile-rl\[images\]'"):
+    with pytest.raises(NotInstalled, match=r"transformers: install .* extra images"):
         ImageProcessor(processor_folder(tmp_path))
 
 

@@ -12,7 +12,7 @@ from turnstile.compiler.finding import Finding
 from turnstile.compiler.output import findings_path, write_compilation
 from turnstile.compiler.pipeline import Options
 from turnstile.compiler.replay import Replay
-from turnstile.compiler.report.contents import contents_of_file, contents_of_logs, is_compiled
+from turnstile.compiler.report.contents import contents_of_file, contents_of_logs
 
 BAD = answered(3, [1, 2.5], [5])
 
@@ -88,12 +88,3 @@ def test_a_sequence_that_breaks_a_promise_is_named_and_not_drawn(tmp_path: Path)
         writer.write(sequence(segment_info=((False, 2), (True, 1))))
     with pytest.raises(SequenceFileError, match=r"out\.jsonl: sequence 1 \(e1\.0\): 5 tokens, but seg"):
         contents_of_file(output)
-
-
-def test_a_file_that_is_no_log_is_taken_for_a_compiled_one(log: Path, compiled: Path) -> None:
-    assert [is_compiled(path) for path in (compiled, log, log.parent, Path("absent.jsonl"))] == [
-        True,
-        False,
-        False,
-        False,
-    ]
