@@ -19,8 +19,6 @@ The proxy keeps limits in memory: after a restart a group has to be made again, 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mitmproxy.http import Response
-
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.limiting import lowered, names_limit
 from turnstile.addon.backends.tokenizing import TokenizedPrompt
@@ -73,11 +71,14 @@ def room_for_answer(
         return Room()
 
 
-def without_room(session: Session, held: InFlight, reply: Response) -> Answer | None:
-    """What the harness gets instead of a whole reply that passes the limit, see above."""
+def without_room(session: Session, held: InFlight, reply: bytes | None) -> Answer | None:
+    """What the harness gets instead of a whole reply that passes the limit, see above.
+
+    `reply` is without content-encoding, None where that cannot be told.
+    """
     group = session.groups.used(held.route.group_id)
     limit = group.max_trajectory_tokens
-    counts = token_counts(reply.content or b"") if limit is not None and not reply.stream else None
+    counts = token_counts(reply) if limit is not None and reply is not None else None
     if limit is None or counts is None:
         return None
     if counts.prompt >= limit:
