@@ -1,12 +1,14 @@
 """A chat request on its way to the backend: held for its record, and asked for more than the harness did."""
 
+from collections.abc import Sequence
+
 from mitmproxy.http import Headers as HttpHeaders
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.backends.asking import Asking, ask_chat, ask_chat_live
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.facts import BackendFacts
-from turnstile.addon.capture.answers import Answer, give
+from turnstile.addon.capture.answers import Answer, give, internal_error
 from turnstile.addon.capture.content_encoding import recordable
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.keys import Fields, recorded_headers
@@ -20,7 +22,7 @@ from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import note_own_error
 from turnstile.addon.capture.told_prompts import told_context, told_prompt
 from turnstile.addon.capture.trajectory_limit import room_for_answer
-from turnstile.addon.tracelog.records import content_decoded, in_order, spliced
+from turnstile.addon.tracelog.records import Splice, content_decoded, in_order, spliced
 
 
 async def begin(session: Session, flow: HTTPFlow, route: Route, fields: Fields) -> None:
@@ -46,15 +48,18 @@ async def begin(session: Session, flow: HTTPFlow, route: Route, fields: Fields) 
 async def _ask(session: Session, held: InFlight) -> None:
     """Adds to the request what capture needs; a body that is no readable JSON object stays as it is."""
     request, backend = held.flow.request, session.backend
-    facts = backend.known or await backend.facts(request.headers.get("authorization"))
     try:
         body = content_decoded(held.request, held.request_headers)
     except ValueError:
         return
-    images = await session.images.splices(named_images(body), held.route.group_id, held.route.rollout_id)
+    images = await _images(session, held, body)
     if isinstance(images, Answer):
         await _refuse(session, held, images)
         return
+    if images:  # at once: whatever fails from here on, the backend gets no address to fetch from
+        held.images = images
+        _edit(held, body, images)
+    facts = backend.known or await backend.facts(request.headers.get("authorization"))
     held.resent = resent_by(session, held.route, body, facts)
     prompt = await told_prompt(session, held, body, facts)
     held.resent = settled(session, held.resent, prompt, facts)
@@ -63,17 +68,29 @@ async def _ask(session: Session, held: InFlight) -> None:
     if isinstance(room, Answer):
         await _refuse(session, held, room)
         return
-    held.images, held.other_fields = images, room.fields
+    held.other_fields = room.fields
     try:
         asking = _asking(session, held, body, facts, request.headers)
     except AskingError:
-        if not images:
-            return
-        asking = None
-    splices = in_order(asking.splices if asking else (), images)
-    request.headers.pop("content-encoding", None)
-    request.content = spliced(body, splices)
-    held.asking, held.splices = asking, splices
+        return
+    _edit(held, body, asking.splices, images)
+    held.asking = asking
+
+
+async def _images(session: Session, held: InFlight, body: bytes) -> tuple[Splice, ...] | Answer:
+    """The edits that put in what images the request names by a place, or why it goes no further."""
+    try:
+        named = named_images(body)
+        return await session.images.splices(named, held.route.group_id, held.route.rollout_id)
+    except Exception as error:
+        held.note(note_own_error(session, "putting images into a request", error))
+        return internal_error("putting images into the request")
+
+
+def _edit(held: InFlight, body: bytes, *edits: Sequence[Splice]) -> None:
+    held.splices = in_order(*edits)
+    held.flow.request.headers.pop("content-encoding", None)
+    held.flow.request.content = spliced(body, held.splices)
 
 
 def _asking(
