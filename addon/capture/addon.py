@@ -153,9 +153,7 @@ class TurnstileAddon:
         try:
             await flows.on_response(session, flow)
         except Exception as error:
-            note_own_error(session, "recording an exchange", error)
-            if session.settings.on_log_error == "fail":
-                flows.refuse_reply(flow, "Turnstile failed, see the proxy's console")
+            await flows.on_own_error(session, flow, note_own_error(session, "dealing with a reply", error))
 
     async def error(self, flow: HTTPFlow) -> None:
         """Records an exchange that came to no whole reply."""
@@ -165,7 +163,9 @@ class TurnstileAddon:
         try:
             await flows.on_error(session, flow)
         except Exception as error:
-            note_own_error(session, "recording a failed exchange", error)
+            await flows.on_own_error(
+                session, flow, note_own_error(session, "recording a failed exchange", error)
+            )
 
     def done(self) -> None:
         """Ends the log; or, taken out by a reload of the script, sees to it that capture goes on.

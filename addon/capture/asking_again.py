@@ -18,10 +18,16 @@ from turnstile.addon.tracelog.records import content_decoded, in_order, spliced
 
 
 def is_refused(held: InFlight, response: Response) -> bool:
-    """Whether the backend wants the request without what capture had added to it."""
+    """Whether the backend wants the request without what capture had added to it.
+
+    A reply whose content-encoding cannot be undone says nothing of the kind.
+    """
     if response.stream or held.asking is None:
         return False
-    return refuses_start(response.content or b"", response.status_code, held.asking)
+    try:
+        return refuses_start(held.reply_content(), response.status_code, held.asking)
+    except ValueError:
+        return False
 
 
 async def ask_again(session: Session, held: InFlight) -> bool:

@@ -73,7 +73,7 @@ def fetch_image(url: str, hosts: ImageHosts, room: Room) -> Fetched:
             raise ImageNotFetched(f"{parts.hostname} gave no image: {_reason(error)}") from error
         if isinstance(answer, Fetched):
             return answer
-        url = urljoin(url, answer)
+        url = _led_to(url, answer)
     raise ImageNotFetched(f"{urlsplit(url).hostname} was reached after more than {MAX_REDIRECTS} redirects")
 
 
@@ -88,6 +88,13 @@ def _checked(url: str, hosts: ImageHosts) -> SplitResult:
     if not hosts.allows(host):
         raise HostNotNamed(f"{host} is none of the hosts in turnstile_fetch_images")
     return parts
+
+
+def _led_to(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError as error:
+        raise ImageNotFetched(f"{urlsplit(url).hostname} redirected to a malformed address") from error
 
 
 def _asked(parts: SplitResult, hosts: ImageHosts, room: Room, deadline: float) -> Fetched | str:

@@ -15,7 +15,7 @@ from turnstile.addon.capture.known_lengths import Opening
 from turnstile.addon.capture.known_prefixes import Resent
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.routes import Route
-from turnstile.addon.tracelog.records import Exchange, Headers, Outcome, Splice
+from turnstile.addon.tracelog.records import Exchange, Headers, Outcome, Splice, content_decoded
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +51,14 @@ class InFlight:
     def note(self, problem: str) -> None:
         """Has the record say what went wrong in Turnstile itself."""
         self.error = "; ".join(filter(None, (self.error, problem)))
+
+    def reply_content(self) -> bytes:
+        """The backend's whole reply without its content-encoding, as whoever reads the log will have it.
+
+        Raises ValueError for an encoding that cannot be undone.
+        """
+        response = self.flow.response
+        return content_decoded(*self._reply(response)) if response else b""
 
     def recorded(self, headers: HttpHeaders) -> Headers:
         """Headers as the log holds them."""

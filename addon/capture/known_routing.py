@@ -5,8 +5,6 @@ A failure of ours costs no more than rows that are asked for again.
 
 from collections.abc import Sequence
 
-from mitmproxy.http import Response
-
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.addon.backends.tokenizing import TokenizedPrompt
@@ -42,13 +40,18 @@ def settled(session: Session, resent: Resent | None, prompt: TokenizedPrompt | N
         return None
 
 
-def reply_readings(session: Session, held: InFlight, response: Response) -> Sequence[ChoiceReading] | None:
-    """What the backend's reply says, where anything is to be learnt of it; else None."""
+def reply_readings(
+    session: Session, held: InFlight, status: int, content: bytes | None
+) -> Sequence[ChoiceReading] | None:
+    """What the backend's reply says, where anything is to be learnt of it; else None.
+
+    `content` is the reply without its content-encoding, None where that cannot be undone.
+    """
     asking, resent = held.asking, held.resent
-    if asking is None or resent is None or asking.harness.names_first_row or response.status_code != 200:
+    if asking is None or resent is None or asking.harness.names_first_row or status != 200:
         return None
     try:
-        return readings_of(response.content or b"")
+        return readings_of(content or b"")
     except Exception as error:
         note_own_error(session, "reading a reply", error)
         return None
@@ -69,7 +72,7 @@ def leaves_rows_out(session: Session, held: InFlight, readings: Sequence[ChoiceR
 def note_reply(
     session: Session,
     held: InFlight,
-    response: Response,
+    status: int,
     readings: Sequence[ChoiceReading] | None,
     *,
     is_recorded: bool,
@@ -82,7 +85,7 @@ def note_reply(
         if readings is not None:
             start = asking.routing_start
             session.prefixes.learn(resent, readings, start=start, is_recorded=is_recorded)
-        elif response.status_code >= 500:
+        elif status >= 500:
             note_no_reply(session, held)
     except Exception as error:
         note_own_error(session, "remembering a prefix", error)

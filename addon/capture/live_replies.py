@@ -10,7 +10,7 @@ from mitmproxy.http import HTTPFlow, Response
 
 from turnstile.addon.backends.asking import Asking, Harness
 from turnstile.addon.backends.live import LiveRestorer
-from turnstile.addon.capture.answers import not_recorded
+from turnstile.addon.capture.answers import Answer, not_recorded
 from turnstile.addon.capture.content_encoding import stream_decoder, without_encoding
 from turnstile.addon.capture.in_flight import InFlight
 from turnstile.addon.capture.live_choice import fall_back
@@ -61,13 +61,13 @@ async def record_stream(session: Session, held: InFlight, stream: LiveStream) ->
     if held.asking is not None and held.asking.live:
         session.weights.stream_ended(held.flow.request.headers.get("authorization"))
     if problem is not None and session.settings.on_log_error == "fail":
-        refuse_end(held.flow, stream, problem)
+        refuse_end(held.flow, stream, not_recorded(problem))
 
 
-def refuse_end(flow: HTTPFlow, stream: LiveStream, problem: str) -> None:
+def refuse_end(flow: HTTPFlow, stream: LiveStream, answer: Answer) -> None:
     """The harness has its answer but for the end, and shall not take it for one that is recorded."""
     if stream.held_back:
-        error = json.dumps(not_recorded(problem).content).encode()
+        error = json.dumps(answer.content).encode()
         stream.held_back = b"data: " + error + b"\n\n" + stream.held_back
     elif flow.killable:
         flow.kill()  # type: ignore[no-untyped-call]

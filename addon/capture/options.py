@@ -138,7 +138,7 @@ def read_settings(options: OptManager) -> Settings | None:
         durability=cast(Durability, _choice(found, "turnstile_durability", "record", "fsync", "batch")),
         on_log_error=cast(OnLogError, _choice(found, "turnstile_on_log_error", "fail", "pass")),
         image_hosts=_image_hosts(found),
-        secret=found["turnstile_secret"].encode(),
+        secret=_secret(found),
         redacted_headers=_header_names(found),
     )
 
@@ -222,6 +222,15 @@ def _image_hosts(found: Mapping[str, str]) -> ImageHosts | None:
         return parse_hosts(found[name])
     except ValueError as error:
         raise SettingsError(_line(found, name, f"off, or hosts separated by commas; {error}")) from error
+
+
+def _secret(found: Mapping[str, str]) -> bytes:
+    """Unlike other values it is not repeated in a message."""
+    try:
+        return found["turnstile_secret"].encode()
+    except UnicodeEncodeError:  # a command line may hold any bytes
+        problem = "turnstile_secret: expected text in UTF-8; found bytes that are none"
+        raise SettingsError(problem) from None
 
 
 def _header_names(found: Mapping[str, str]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.known_routing import note_no_reply
 from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import note_own_error
 from turnstile.addon.capture.trajectory_limit import note_length
@@ -26,6 +27,13 @@ async def record(
     return None
 
 
+async def record_early(session: Session, held: InFlight, outcome: Outcome, error: str) -> None:
+    """Records an exchange that came to no whole reply."""
+    note_no_reply(session, held)
+    delivered = outcome in ("backend_failed", "refused")  # of these the harness is told
+    await record(session, held, outcome, lambda: held.ended(outcome, delivered=delivered, error=error))
+
+
 def interrupt(session: Session) -> set[str]:
     """Records what is under way as interrupted, for the proxy stops now; gives the ids of these flows."""
     cut_off = set(session.in_flight)
@@ -45,16 +53,19 @@ def _taken_out(session: Session, held: InFlight, outcome: Outcome, make: Callabl
         problem = note_own_error(session, "making a record", error)
         exchange = held.ended(outcome, delivered=delivered, error=problem)
     session.counters.captured[exchange.outcome] += 1
-    group = session.groups.used(exchange.group_id)
-    note_length(group, held, group.note(exchange))
     session.counters.undelivered += not exchange.delivered
-    _show(session, held, exchange)
+    for doing, step in (("counting an exchange", _count), ("showing an exchange", _show)):
+        try:
+            step(session, held, exchange)
+        except Exception as error:  # shall not keep it out of the log
+            note_own_error(session, doing, error)
     return exchange
 
 
+def _count(session: Session, held: InFlight, exchange: Exchange) -> None:
+    group = session.groups.used(exchange.group_id)
+    note_length(group, held, group.note(exchange))
+
+
 def _show(session: Session, held: InFlight, exchange: Exchange) -> None:
-    """What is shown of an exchange must not keep it out of the log."""
-    try:
-        session.onlookers.show(held.flow, exchange, session.backend.known)
-    except Exception as error:
-        note_own_error(session, "showing an exchange", error)
+    session.onlookers.show(held.flow, exchange, session.backend.known)

@@ -42,6 +42,17 @@ def note_streamed_by_others(session: Session) -> str:
     return problem
 
 
+def note_undecodable(session: Session, error: ValueError) -> str:
+    """Counts a reply that cannot be read, says so once; returns what the record shall say."""
+    session.counters.incomplete += 1
+    say_once(
+        session,
+        "replies have a content-encoding that cannot be undone, and are recorded and handed on as they came: "
+        "let the backend, or the gateway in front of it, send plain replies",
+    )
+    return f"the reply's content-encoding could not be undone: {error}"
+
+
 def note_buffered(session: Session, why: str) -> None:
     """Says once that streams are made of whole replies although the user asked for live ones."""
     problem = f"streams are buffered: {why}"

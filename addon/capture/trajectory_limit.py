@@ -11,7 +11,8 @@ What is promised, for chat completions of a group that has a limit:
   nobody tells its context, nor where a prompt that is not counted has more bytes than would be left. A whole
   reply to a request without a number is recorded and not handed on where it passes the limit.
 - A harness's own smaller `max_tokens` or `max_completion_tokens` stays. Which of the two the harness names is
-  lowered, `max_completion_tokens` is added where it names none; `n` choices get as much each.
+  lowered, `max_completion_tokens` is added where it names none; `n` choices get as much each, and the
+  longest is held against the limit.
 
 The proxy keeps limits in memory: after a restart a group has to be made again, and until then has none.
 """
@@ -19,12 +20,10 @@ The proxy keeps limits in memory: after a restart a group has to be made again, 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mitmproxy.http import Response
-
 from turnstile.addon.backends.errors import AskingError
 from turnstile.addon.backends.limiting import lowered, names_limit
 from turnstile.addon.backends.tokenizing import TokenizedPrompt
-from turnstile.addon.backends.usage import TokenCounts, token_counts
+from turnstile.addon.backends.usage import TokenCounts, longest_answer, token_counts
 from turnstile.addon.capture.answers import Answer, invalid_request
 from turnstile.addon.capture.groups import GroupState
 from turnstile.addon.capture.in_flight import InFlight
@@ -73,20 +72,23 @@ def room_for_answer(
         return Room()
 
 
-def without_room(session: Session, held: InFlight, reply: Response) -> Answer | None:
-    """What the harness gets instead of a whole reply that passes the limit, see above."""
+def without_room(session: Session, held: InFlight, reply: bytes | None) -> Answer | None:
+    """What the harness gets instead of a whole reply that passes the limit, see above.
+
+    `reply` is without content-encoding, None where that cannot be told.
+    """
     group = session.groups.used(held.route.group_id)
     limit = group.max_trajectory_tokens
-    counts = token_counts(reply.content or b"") if limit is not None and not reply.stream else None
-    if limit is None or counts is None:
+    counts = token_counts(reply) if limit is not None and reply is not None else None
+    if limit is None or reply is None or counts is None:
         return None
     if counts.prompt >= limit:
         return _no_room(group, limit, counts.prompt)
+    if counts.prompt + counts.sampled <= limit or names_limit(held.flow.request.content or b""):
+        return None
     choices = max(1, held.asking.harness.n) if held.asking is not None else 1
-    whole = counts.prompt + counts.sampled // choices
-    if whole > limit and not names_limit(held.flow.request.content or b""):
-        return _no_room(group, limit, whole, "your messages and the answer")
-    return None
+    whole = counts.prompt + longest_answer(reply, counts.sampled, choices=choices)
+    return _no_room(group, limit, whole, "your messages and the answer") if whole > limit else None
 
 
 def note_length(group: GroupState, held: InFlight, counts: TokenCounts | None) -> None:

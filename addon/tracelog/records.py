@@ -21,6 +21,9 @@ Headers = tuple[tuple[str, str], ...]
 LARGEST_CONTENT = 256 * 1024 * 1024
 """Bytes that a body may have once its content-encoding is undone: some kilobytes can spell gigabytes."""
 
+_GZIP_MAGIC = b"\x1f\x8b"
+_PIECE = 1 << 14  # of a body that is inflated at once: at most some 16 MiB
+
 
 @dataclass(frozen=True, slots=True)
 class LogHeader:
@@ -167,14 +170,15 @@ def content_decoded(body: bytes, headers: Headers) -> bytes:
 
     Raises ValueError for another encoding or a body that is not what its header says.
     """
-    encoding = next(
-        (value.strip().lower() for name, value in headers if name.lower() == "content-encoding"), ""
-    )
+    named = (value.strip().lower() for name, value in headers if name.lower() == "content-encoding")
+    encoding = ",".join(named)
     if encoding in ("", "identity") or not body:
         return body
     try:
-        if encoding in ("gzip", "deflate"):
-            return _inflated(body, zlib.MAX_WBITS | (16 if encoding == "gzip" else 0))
+        if encoding == "gzip":
+            return _inflated(body, zlib.MAX_WBITS | 16)
+        if encoding == "deflate":  # with its zlib header (RFC 9110), or bare, as some servers send it
+            return _inflated(body, zlib.MAX_WBITS if body[0] & 0x0F == 8 else -zlib.MAX_WBITS)
         if encoding == "zstd":
             return _zstd_decoded(body)
     except (OSError, zlib.error) as error:
@@ -183,18 +187,28 @@ def content_decoded(body: bytes, headers: Headers) -> bytes:
 
 
 def _inflated(body: bytes, window_bits: int) -> bytes:
-    inflater = zlib.decompressobj(window_bits)
-    content = inflater.decompress(body, LARGEST_CONTENT)
-    if inflater.unconsumed_tail or not inflater.eof:
-        raise OSError(f"it is cut off, or holds more than {LARGEST_CONTENT} bytes")
-    return content
+    """One gzip member after another; what follows and is none is ignored, as gzip does."""
+    content, at, inflater = bytearray(), 0, zlib.decompressobj(window_bits)
+    while at < len(body):
+        piece = body[at : at + _PIECE]
+        content += inflater.decompress(piece)
+        at += len(piece) - len(inflater.unused_data)
+        if len(content) > LARGEST_CONTENT:
+            raise OSError(f"it holds more than {LARGEST_CONTENT} bytes")
+        if inflater.eof:
+            if not body.startswith(_GZIP_MAGIC, at):
+                break
+            inflater = zlib.decompressobj(window_bits)
+    if not inflater.eof:
+        raise OSError("it is cut off")
+    return bytes(content)
 
 
 def _zstd_decoded(body: bytes) -> bytes:
     import zstandard
 
     try:
-        with zstandard.ZstdDecompressor().stream_reader(body) as reader:
+        with zstandard.ZstdDecompressor().stream_reader(body, read_across_frames=True) as reader:
             content = reader.read(LARGEST_CONTENT + 1)
     except zstandard.ZstdError as error:
         raise OSError(str(error)) from error

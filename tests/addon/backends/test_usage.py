@@ -1,9 +1,10 @@
 import json
+from typing import Any
 
 import pytest
 
 from tests.support.backend import chat_reply, chat_stream
-from turnstile.addon.backends.usage import token_counts
+from turnstile.addon.backends.usage import longest_answer, token_counts
 
 ASKED = {"stream_options": {"include_usage": True}}
 
@@ -48,3 +49,24 @@ def test_words_behind_it_that_are_spelled_like_the_key_do_not_hide_it() -> None:
 )
 def test_a_usage_that_tells_no_counts_is_none(usage: bytes) -> None:
     assert token_counts(b'{"usage": ' + usage + b"}") is None
+
+
+def uneven(**asked: bool) -> dict[str, Any]:
+    """Two choices of two and of five tokens."""
+    reply, longer = (
+        json.loads(chat_reply({"n": 2} | asked, sampled_ids=ids)) for ids in ((1, 2), (1, 2, 3, 4, 5))
+    )
+    reply["choices"][1] = longer["choices"][1]
+    reply["usage"]["completion_tokens"] = 7
+    return dict(reply)
+
+
+@pytest.mark.parametrize("asked", [{"return_meta_info": True}, {"logprobs": True}])
+def test_the_longest_answer_is_told_by_whatever_tells_of_each(asked: dict[str, bool]) -> None:
+    assert longest_answer(json.dumps(uneven(**asked)).encode(), 7, choices=2) == 5
+
+
+@pytest.mark.parametrize("reply", [json.dumps(uneven()).encode(), b"[]", b"no json"])
+def test_where_nothing_tells_of_each_answer_the_longest_has_their_mean_at_least(reply: bytes) -> None:
+    assert longest_answer(reply, 7, choices=2) == 4
+    assert longest_answer(reply, 7, choices=1) == 7

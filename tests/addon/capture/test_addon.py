@@ -361,20 +361,21 @@ def save(script: Path, text: str, *, at: int) -> None:
 
 
 FAULTY = """
-from turnstile.addon.capture import addon, flows
+from turnstile.addon.capture import addon, chat_requests, flows, held_replies
 
-def faulty(name):
-    real = getattr(flows, name)
+def faulty(module, name):
+    real = getattr(module, name)
 
     def function(first, *others, **named):
         if name.encode() in (first.path.encode() if name == "admit" else first):
             raise RuntimeError("Prompt and Key")
         return real(first, *others, **named)
 
-    setattr(flows, name, function)
+    setattr(module, name, function)
 
-for name in ("admit", "ask_chat", "restore_chat"):
-    faulty(name)
+faulty(flows, "admit")
+faulty(chat_requests, "ask_chat")
+faulty(held_replies, "restore_chat")
 addons = [addon()]
 """
 
@@ -414,6 +415,52 @@ def test_a_fault_of_our_own_loses_no_exchange_and_no_answer_silently(
     said = [line for line in proxy.lines if "OWN ERROR" in line]
     assert len(said) == 3  # each once
     assert all("RuntimeError at" in line and "faulty.py:9" in line for line in said)
+    assert not any("Prompt and Key" in line for line in proxy.lines)
+
+
+FAULTY_ONCE_IT_ENDS = """
+from turnstile.addon.capture import addon, flows, held_replies, live_replies
+
+def fail(*_, **__):
+    raise RuntimeError("Prompt and Key")
+
+held_replies.is_refused = live_replies.record_stream = flows.record_early = fail
+addons = [addon()]
+"""
+
+
+@pytest.mark.parametrize("on_log_error", ["fail", "pass"])
+def test_an_exchange_is_recorded_whatever_fails_once_it_ends(
+    own_backend: Backend, tmp_path: Path, on_log_error: str
+) -> None:
+    script = tmp_path / "faulty.py"
+    script.write_text(FAULTY_ONCE_IT_ENDS)
+    options = {"streaming": "live", "on_log_error": on_log_error}
+    with running_mitmdump(own_backend.url, tmp_path / "log", script=script, **options) as proxy:
+        answer = proxy.ask("POST", CHAT, BODY)
+        own_backend.script = lambda received: Reply(chat_reply(received.json), cut_after=40)
+        cut = proxy.ask("POST", CHAT, BODY)
+        own_backend.script = lambda received: Reply(chat_stream(received.json, "4"), headers=EVENT_STREAM)
+        stream = proxy.ask("POST", CHAT, json.dumps(json.loads(BODY) | {"stream": True}).encode())
+        found = proxy.exchanges()
+        health = proxy.health()["capture"]
+    fails = on_log_error == "fail"
+    if fails:
+        assert (answer.status, answer.json["error"]["code"]) == (500, "turnstile_error")
+    else:
+        assert (answer.status, answer.body) == (200, found[0].reply)
+    assert (cut.status, cut.json["error"]["code"]) == (502, "backend_failed")
+    assert (b"turnstile_error" in stream.body) == fails
+    assert [(each.outcome, each.status, each.delivered) for each in found] == [
+        ("complete", 200, not fails),
+        ("backend_failed", 200, True),
+        ("complete", 200, not fails),
+    ]
+    assert found[0].reply == chat_reply(json.loads(found[0].forwarded()))
+    assert found[1].reply == chat_reply(json.loads(found[1].forwarded()))[:40]
+    assert found[2].reply == b"".join(chat_stream(json.loads(found[2].forwarded()), "4"))
+    assert all("RuntimeError" in (each.error or "") for each in found)
+    assert (health["in_flight"], health["own_errors"], health["captured"]) == (0, 3, 3)
     assert not any("Prompt and Key" in line for line in proxy.lines)
 
 

@@ -58,6 +58,12 @@ def test_a_redirect_to_another_host_is_not_followed(server: ImageServer, locatio
     assert server.asked == ["/old"]
 
 
+@pytest.mark.parametrize("location", ["http://[bad", "//[bad"])
+def test_a_redirect_to_what_is_no_address_is_not_followed(server: ImageServer, location: str) -> None:
+    said = problem(server.has("/old", status=302, location=location), "127.0.0.1")
+    assert said == "127.0.0.1 redirected to a malformed address"
+
+
 def test_redirects_without_end_are_given_up(server: ImageServer) -> None:
     assert "more than 5 redirects" in problem(server.has("/loop", status=302, location="/loop"))
     assert len(server.asked) == 6

@@ -105,3 +105,68 @@ def test_a_large_screenshot_that_is_sent_again_costs_little_memory_and_its_bytes
         peak_mb = int(status.partition("VmHWM:")[2].split()[0]) / 1000
     assert peak_mb < 400
     assert sum(path.stat().st_size for path in log_paths([tmp_path / "log"])) < 10_100_000
+
+
+FAULTY = """
+from turnstile.addon.capture import addon, chat_requests, fetched_images
+
+def faulty(module, name):
+    real = getattr(module, name)
+
+    def function(*arguments):
+        if any(name.encode() in each for each in arguments if isinstance(each, bytes)):
+            raise RuntimeError("Prompt and Key")
+        return real(*arguments)
+
+    setattr(module, name, function)
+
+def fail(*_):
+    raise RuntimeError("Prompt and Key")
+
+faulty(chat_requests, "named_images")
+faulty(chat_requests, "resent_by")
+fetched_images.fetch_image = fail
+addons = [addon()]
+"""
+
+
+@pytest.fixture(scope="module")
+def faulty(shared_backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    directory = tmp_path_factory.mktemp("faulty")
+    script = directory / "faulty.py"
+    script.write_text(FAULTY)
+    with running_mitmdump(
+        shared_backend.url, directory / "log", script=script, fetch_images="127.0.0.1"
+    ) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("where", ["named_images", "fetch_image"])
+def test_a_request_whose_images_cannot_be_dealt_with_is_refused_and_recorded(
+    faulty: Proxy, backend: Backend, images: ImageServer, where: str
+) -> None:
+    body = request(image_part(images.url + "/red.png"), user=where)
+    answer = faulty.ask("POST", f"/group/{where}/v1/chat/completions", body, JSON)
+    assert (answer.status, answer.json["error"]["code"]) == (500, "turnstile_error")
+    assert backend.received == []
+    exchange = faulty.exchange(where)
+    assert (exchange.outcome, exchange.request, exchange.status) == ("refused", body, None)
+    assert exchange.error is not None
+    assert exchange.error.startswith("Turnstile failed while putting images into a request: RuntimeError")
+
+
+def test_what_fails_once_images_are_fetched_forwards_no_address(
+    backend: Backend, images: ImageServer, tmp_path: Path
+) -> None:
+    script = tmp_path / "faulty.py"
+    script.write_text(FAULTY.replace("fetched_images.fetch_image = fail", ""))
+    url = images.has("/red.png", RED, content_type="image/png")
+    body = request(image_part(url), user="resent_by")
+    options = {"fetch_images": "127.0.0.1"}
+    with running_mitmdump(backend.url, tmp_path / "log", script=script, **options) as proxy:
+        assert proxy.ask("POST", "/group/g/v1/chat/completions", body, JSON).status == 200
+        exchange = proxy.exchange("g")
+    (received,) = backend.received
+    assert received.json == json.loads(request(image_part(data_url(RED)), user="resent_by"))
+    assert (exchange.request, exchange.forwarded()) == (body, received.body)
+    assert exchange.error == "Turnstile failed while adding fields to a request: RuntimeError"

@@ -188,3 +188,8 @@ def test_only_changes_that_matter_are_looked_at() -> None:
     assert touches_settings({"turnstile_moe"})
     assert touches_settings({"mode", "flow_detail"})
     assert not touches_settings({"flow_detail", "connection_strategy", "tcp_timeout"})
+
+
+def test_a_secret_that_is_no_text_is_refused_and_not_repeated() -> None:
+    said = refused(turnstile_secret=b"k\xffy".decode("utf-8", "surrogateescape"))
+    assert said == "turnstile_secret: expected text in UTF-8; found bytes that are none"

@@ -215,3 +215,28 @@ def test_where_no_number_was_added_a_reply_beyond_the_limit_is_not_handed_on(
     assert (exchange.outcome, exchange.status, exchange.delivered) == ("complete", 200, False)
     make_group(proxy, "wide", 32)
     assert [ask(proxy, "wide").status, ask(proxy, "wide", n=2).status] == [200, 200]
+
+
+def test_of_several_answers_the_longest_is_held_against_the_limit(strict: tuple[Proxy, Backend]) -> None:
+    proxy, backend = strict
+    refusing(backend, 30, lists=False)
+    usual = backend.script
+
+    def uneven(received: Received) -> Reply:
+        """The second choice has six tokens, the first two."""
+        if not received.path.endswith("completions"):
+            return usual(received)
+        reply, longer = (
+            json.loads(chat_reply(received.json, sampled_ids=ids)) for ids in ((1, 2), (1, 2, 3, 4, 5, 6))
+        )
+        reply["choices"][1] = longer["choices"][1]
+        reply["usage"] |= {"prompt_tokens": 30, "completion_tokens": 8}
+        return Reply(json.dumps(reply).encode())
+
+    backend.script = uneven
+    make_group(proxy, "uneven", 35)
+    answer = ask(proxy, "uneven", n=2)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+    assert "your messages and the answer resulted in 36 tokens" in answer.json["error"]["message"]
+    make_group(proxy, "even", 36)
+    assert ask(proxy, "even", n=2).status == 200

@@ -31,6 +31,11 @@ def test_forwarded_body_is_the_decoded_request_with_its_edits() -> None:
         ("deflate", zlib.compress),
         ("zstd", zstandard.ZstdCompressor().compress),
         ("identity", bytes),
+        (" GZip ", gzip.compress),
+        ("gzip", lambda body: gzip.compress(body[:2]) + gzip.compress(body[2:])),
+        ("gzip", lambda body: gzip.compress(body) + b"behind"),
+        ("deflate", lambda body: zlib.compress(body, wbits=-15)),
+        ("zstd", lambda body: zstandard.compress(body[:2]) + zstandard.compress(body[2:])),
     ],
 )
 def test_content_encoding_is_undone(encoding: str, encode: object) -> None:
@@ -39,7 +44,12 @@ def test_content_encoding_is_undone(encoding: str, encode: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "encode"), [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)]
+    ("encoding", "encode"),
+    [
+        ("gzip", gzip.compress),
+        ("gzip", lambda body: gzip.compress(body[:1000]) + gzip.compress(body[1000:])),
+        ("zstd", zstandard.ZstdCompressor().compress),
+    ],
 )
 def test_few_bytes_cannot_spell_gigabytes(
     encoding: str, encode: object, monkeypatch: pytest.MonkeyPatch
@@ -49,6 +59,12 @@ def test_few_bytes_cannot_spell_gigabytes(
     assert content_decoded(encode(bytes(1000)), (("content-encoding", encoding),)) == bytes(1000)
     with pytest.raises(ValueError, match="holds more than 1000 bytes"):
         content_decoded(encode(bytes(1001)), (("content-encoding", encoding),))
+
+
+def test_one_encoding_over_another_is_not_undone() -> None:
+    packed, named = gzip.compress(gzip.compress(b"hello")), ("content-encoding", "gzip")
+    with pytest.raises(ValueError, match="gzip,gzip"):
+        content_decoded(packed, (named, named))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd", "br", "nonsense"])
