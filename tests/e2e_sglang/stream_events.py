@@ -1,0 +1,68 @@
+"""The events of a chat stream as JSON objects, for comparison."""
+
+import copy
+import json
+from typing import Any
+
+Event = dict[str, Any]
+
+_TEXTS = frozenset({"content", "reasoning_content"})
+
+
+def for_harness(stream: bytes) -> list[Event]:
+    """Of a stream as the server sent it, what is for a harness that asked for nothing but a stream."""
+    sent = [json.loads(event[6:]) for event in stream.split(b"\n\n") if event.startswith(b"data: {")]
+    return [_without_logprobs(event) for event in sent if not _was_added(event)]
+
+
+def comparable(events: list[Event]) -> list[Event]:
+    """The events without what is another each time that the server is asked."""
+    same = copy.deepcopy(events)
+    for event in same:
+        del event["id"], event["created"]
+        for choice in event["choices"]:
+            for call in choice["delta"].get("tool_calls") or ():
+                call["id"] = call["id"] is not None
+    return same
+
+
+def said(events: list[Event]) -> list[Event]:
+    """What a chat's events say, one after the other, text that follows text joined.
+
+    How many tokens the server puts into a chunk depends on how busy it is.
+    """
+    told: list[Event] = []
+    for event in comparable(events):
+        (choice,) = event["choices"]
+        piece = {"finish": choice["finish_reason"], "matched": choice.get("matched_stop"), **choice["delta"]}
+        piece = {name: value for name, value in piece.items() if value is not None}
+        if not told or not _joined(told[-1], piece):
+            told.append(piece)
+    return told
+
+
+def _joined(last: Event, piece: Event) -> bool:
+    """Adds the piece to the one before where it goes on with its text or its call."""
+    if last.keys() == piece.keys() and len(piece) == 1 and piece.keys() <= _TEXTS:
+        (name,) = piece
+        last[name] += piece[name]
+        return True
+    if last.keys() == piece.keys() == {"tool_calls"}:
+        ((call,), (more,)) = last["tool_calls"], piece["tool_calls"]
+        if more["function"]["name"] is None and more["index"] == call["index"]:
+            call["function"]["arguments"] += more["function"]["arguments"]
+            return True
+    return False
+
+
+def _was_added(event: Event) -> bool:
+    """Whether nobody but Turnstile asked for what is in it."""
+    if not event["choices"]:
+        return True
+    (choice,) = event["choices"]
+    says_nothing = all(value is None for value in choice["delta"].values())
+    return says_nothing and choice["logprobs"] is not None and choice["finish_reason"] is None
+
+
+def _without_logprobs(event: Event) -> Event:
+    return {**event, "choices": [{**choice, "logprobs": None} for choice in event["choices"]]}
