@@ -9,9 +9,7 @@ from tests.house.link_tree import ROOT
 from tests.support.backend import EVENT_STREAM, Backend, Reply
 from tests.support.logs import stream_events
 from tests.support.mitmdump import SCRIPT, Proxy, running_mitmdump, started_mitmdump
-from tests.support.mitmweb import Interface, capturing_mitmweb, mitmweb_of_file
-from turnstile.addon.capture.log_flows import write_flows
-from turnstile.addon.tracelog.reader import open_log
+from tests.support.mitmweb import Interface, capturing_mitmweb, mitmweb_of_file, write_flows_of
 
 TOOL_LOOP = ROOT / "sample_traces" / "tool_loop.tslog"
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "2+2?"}]}'
@@ -23,8 +21,7 @@ JSON = {"content-type": "application/json"}
 def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the tool loop."""
     path = tmp_path_factory.mktemp("flows") / "trace.mitm"
-    with open_log(TOOL_LOOP) as log, path.open("wb") as file:
-        write_flows(file, ((TOOL_LOOP, exchange) for _, exchange in log.exchanges()))
+    write_flows_of(TOOL_LOOP, path)
     return path
 
 
@@ -79,10 +76,13 @@ def test_an_exchange_that_lacks_something_is_marked(
 def test_a_file_of_flows_is_shown_and_nothing_is_captured(flows: Path, tmp_path: Path) -> None:
     with mitmweb_of_file(flows, tmp_path / "log", "-n") as (interface, _):
         shown = interface.flows()
-        assert [flow["comment"] for flow in shown][:3] == [
-            "demo/steady  191+27 tokens  tool_calls",
-            "demo/steady  237+27 tokens  tool_calls",
-            "demo/steady  284+11 tokens  stop",
+        assert [(flow["comment"], flow["marked"]) for flow in shown] == [
+            ("demo/steady  turn 1  191+27 tokens  tool_calls", ""),
+            ("demo/steady  turn 2  237+27 tokens  tool_calls", ""),
+            ("demo/steady  turn 3  284+11 tokens  stop", ""),
+            ("demo/drifting  turn 1  191+52 tokens  tool_calls", ""),
+            ("demo/drifting  turn 2  237+55 tokens  tool_calls  split: retokenized", "✂"),
+            ("demo/drifting  turn 3  284+15 tokens  stop  split: retokenized", "✂"),
         ]
         reply = interface.view(shown[2]["id"], "response")
         assert "sampled: 11 tokens" in reply["text"]

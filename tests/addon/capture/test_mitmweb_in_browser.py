@@ -7,9 +7,7 @@ import pytest
 
 from tests.house.link_tree import ROOT
 from tests.support.chromium import Page, browser_page, chromium
-from tests.support.mitmweb import Interface, mitmweb_of_file
-from turnstile.addon.capture.log_flows import write_flows
-from turnstile.addon.tracelog.reader import open_log
+from tests.support.mitmweb import Interface, mitmweb_of_file, write_flows_of
 
 TOOL_LOOP = ROOT / "sample_traces" / "tool_loop.tslog"
 COLUMNS = ("path", "comment", "status")
@@ -21,8 +19,7 @@ pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium
 def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Interface, Page]]:
     """mitmweb with the flows of the tool loop, and a tab."""
     folder = tmp_path_factory.mktemp("browser")
-    with open_log(TOOL_LOOP) as log, (folder / "trace.mitm").open("wb") as file:
-        write_flows(file, ((TOOL_LOOP, exchange) for _, exchange in log.exchanges()))
+    write_flows_of(TOOL_LOOP, folder / "trace.mitm")
     columns = [part for column in COLUMNS for part in ("--set", f"web_columns={column}")]
     executable = chromium()
     assert executable is not None
@@ -43,7 +40,7 @@ def test_the_list_shows_whose_an_exchange_is_and_the_view_its_tokens(browsed: tu
     interface, page = browsed
     third = interface.flows()[2]["id"]
     page.call("Page.navigate", url=f"{interface.url}#/flows/{third}/response")
-    shows(page, "demo/drifting 284+15 tokens stop")
+    shows(page, "demo/drifting turn 3 284+15 tokens stop split: retokenized")
     shows(page, "Rome is warmer by 27 degrees.")
     shows(page, "sampled: 11 tokens")
     shows(page, '290      17   -2.70435     1  step-1   "2"')
