@@ -77,7 +77,7 @@ def _exchanges(paths: Sequence[Path], groups: Sequence[str]) -> "Iterator[tuple[
             continue
         with reader:
             for exchange in _readable(reader, groups):
-                yield path, exchange
+                yield path.resolve(), exchange  # for mitmweb, wherever it is started
             if reader.damage is not None:
                 click.echo(f"Warning: {path}: {reader.damage.kind}: {reader.damage.message}", err=True)
 

@@ -7,13 +7,14 @@
 The comment is made of the metadata. One that somebody else has made stays, and so does a mark.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeGuard
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 from mitmproxy.flow import Flow
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.backends.glance import Glance, glance
+from turnstile.addon.capture.merging import Standing
 from turnstile.addon.tracelog.records import Exchange
 
 EXCHANGE = "turnstile_exchange"
@@ -32,30 +33,6 @@ PROBLEM_MARK = ":warning:"
 SPLIT_MARK = ":scissors:"
 _IMAGE_TOKEN_KEYS = ("image_token_id", "image_token_index", "img_context_token_id")
 _ERROR_LENGTH = 160
-
-
-class Standing(Protocol):
-    """An exchange among those of its rollout, as whoever merges them tells."""
-
-    @property
-    def exchange_id(self) -> str:
-        """That of its record."""
-
-    @property
-    def turn(self) -> int | None:
-        """Its number, from 1; None: it gave no turn."""
-
-    @property
-    def split(self) -> str | None:
-        """Why its rollout did not go on with it; None: it did."""
-
-    @property
-    def left(self) -> str | None:
-        """Of a split the earlier exchange that it is about."""
-
-    @property
-    def findings(self) -> Sequence[str]:
-        """Kinds of what was found in it."""
 
 
 def annotate(

@@ -21,7 +21,8 @@ _TAKEN_OFF = (
     "no token ids: this is what the harness got; `turnstile flows` makes flows of all that is in the log"
 )
 PRIORITY = 3.0  # above mitmproxy's own views
-_SAID = ("group", "rollout", "exchange", "outcome", "problems")  # metadata that heads a reply
+_SAID = ("group", "rollout", "turn", "exchange", "outcome", "split", "left", "problems", "findings")
+"""Metadata that heads a reply."""
 
 
 class TurnstileContentview(Contentview):

@@ -13,8 +13,9 @@ from mitmproxy.flow import Error
 from mitmproxy.http import Headers, HTTPFlow, Request, Response
 from mitmproxy.io import FlowWriter
 
-from turnstile.addon.capture.annotations import LOG, Standing, annotate
+from turnstile.addon.capture.annotations import LOG, annotate
 from turnstile.addon.capture.content_encoding import without_encoding
+from turnstile.addon.capture.merging import Standing
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.addon.tracelog.records import Headers as RecordedHeaders
 

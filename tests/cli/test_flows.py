@@ -41,6 +41,15 @@ def test_every_exchange_becomes_a_flow(tmp_path: Path, out: Path) -> None:
     assert exchange_ids(out) == ["1", "2", "3"]
 
 
+def test_a_flow_names_its_log_wherever_it_will_be_read(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "logs", exchange(1))
+    monkeypatch.chdir(tmp_path)
+    assert flows("logs", "-o", out).exit_code == 0
+    assert [flow.metadata["turnstile_log"] for flow in written(out)] == [str(log)]
+
+
 def test_only_the_groups_that_are_named(tmp_path: Path, out: Path) -> None:
     groups = [exchange(number, group_id=group) for number, group in enumerate("abc", start=1)]
     write_log(tmp_path, *groups)

@@ -46,15 +46,24 @@ def test_the_list_shows_whose_an_exchange_is_and_the_view_its_tokens(browsed: tu
     shows(page, '290      17   -2.70435     1  step-1   "2"')
 
 
-def test_the_page_of_a_group_shades_its_tokens_and_leads_to_its_flows(
+def test_the_page_of_a_group_shows_its_sequences_with_coloured_tokens_and_leads_to_its_flows(
     browsed: tuple[Interface, Page],
 ) -> None:
     interface, page = browsed
-    page.call("Page.navigate", url=interface.url.replace("/?", "/turnstile/group/demo?"))
-    shows(page, "Rome is warmer by 27 degrees.")
-    assert page.run("[...document.querySelectorAll('span.s9')].some(each => each.innerText === '2')")
-    page.point_at("a[href*='000003/response']", click=True)
-    shows(page, "sampled: 11 tokens")
+    page.call("Page.navigate", url=interface.url.replace("/?", "/turnstile?"))
+    page.wait("document.querySelector('a[href=\"/turnstile/group/demo\"]')")
+    page.point_at('a[href="/turnstile/group/demo"]', click=True)
+    shows(page, "2 rollouts, 4 sequences, 1,129 tokens")
+    page.complaints.clear()  # mitmweb's own page has some
+    page.point_at("#sequence-2 summary", click=True)
+    shows(page, "resends an earlier answer unchanged")
+    page.point_at("label[for=colour-logprob]", click=True)
+    texts = "[...document.querySelectorAll('#sequence-2 .token')].map(each => each.innerText)"
+    page.wait(f"{texts}.some(text => text.includes('name'))")
+    assert page.complaints == []
+    page.point_at("#sequence-2 a[href*='000005/response']", click=True)
+    shows(page, "split: retokenized")
+    shows(page, "sampled: 55 tokens")
 
 
 def test_the_request_is_shown_as_a_conversation(browsed: tuple[Interface, Page]) -> None:
