@@ -14,6 +14,7 @@ from mitmproxy.flow import Flow
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.backends.glance import Glance, glance
+from turnstile.addon.backends.moe_shape import moe_shape
 from turnstile.addon.capture.merging import Standing
 from turnstile.addon.tracelog.records import Exchange
 
@@ -25,6 +26,9 @@ ROLLOUT = "turnstile_rollout"
 
 IMAGE_TOKEN = "turnstile_image_token"
 """The key of the id that stands for images in prompts, where it is known."""
+
+EXPERTS = "turnstile_experts"
+"""The key of how a row of routed experts is made up, [layers, experts a token], where it is known."""
 
 LOG = "turnstile_log"
 """The key of the trace log's path in a flow that was made from one: its response is the backend's own."""
@@ -55,6 +59,7 @@ def annotate(
             "turnstile_missing": ", ".join(exchange.missing),
             "turnstile_problems": "; ".join(_problems(exchange, seen)),
             IMAGE_TOKEN: _image_token(model_config),
+            EXPERTS: _experts(model_config),
         },
     )
     if "abort" in seen.finish_reasons:
@@ -158,3 +163,8 @@ def _image_token(model_config: Mapping[str, Any] | None) -> int | None:
     """The id that stands for images in a prompt, where the model's config tells it."""
     config = model_config or {}
     return next((config[key] for key in _IMAGE_TOKEN_KEYS if type(config.get(key)) is int), None)
+
+
+def _experts(model_config: Mapping[str, Any] | None) -> list[int] | None:
+    shape = moe_shape(model_config)
+    return None if shape.layers is None or shape.top_k is None else [shape.layers, shape.top_k]

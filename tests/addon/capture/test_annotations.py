@@ -11,11 +11,12 @@ from turnstile.addon.capture.annotations import add_standing, annotate, is_annot
 from turnstile.compiler.standing import Standing
 
 REPLY = compact(completion())
+CONFIG = {"image_token_id": 9, "num_hidden_layers": 4, "num_experts_per_tok": 2}
 
 
 def annotated(flow: HTTPFlow | None = None, **fields: Any) -> HTTPFlow:
     flow = flow or tflow.tflow(resp=True)
-    annotate(flow, exchange(7, **{"reply": REPLY} | fields), {"image_token_id": 9})
+    annotate(flow, exchange(7, **{"reply": REPLY} | fields), CONFIG)
     return flow
 
 
@@ -30,6 +31,7 @@ def test_a_flow_tells_group_rollout_tokens_and_why_it_ended() -> None:
         "turnstile_tokens": "2+2",
         "turnstile_finish": "stop",
         "turnstile_image_token": 9,
+        "turnstile_experts": [4, 2],
     }
 
 
