@@ -19,6 +19,7 @@ from turnstile.compiler.pipeline import Options
 from turnstile.compiler.selection import Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.errors import ProxyError, ProxyStartError
+from turnstile.live_merging import log_id_of
 from turnstile.mitmdump_process import running_proxy
 from turnstile.running_proxy import RunningProxy
 
@@ -63,7 +64,7 @@ class Proxy:
                 running_proxy(self.backend_url, self.log_dir, options=options, port=port)
             )
             self.addr = self._proxy.address  # host:port
-            log_id = Path(self._proxy.health()["log"]["path"]).stem.split("-")[1]
+            log_id = log_id_of(Path(self._proxy.health()["log"]["path"]))
             self._logs = opened.enter_context(GrowingLogs(self.log_dir, log_id, compile_options))
             self._opened = opened.pop_all()
 

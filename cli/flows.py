@@ -1,6 +1,7 @@
 """`turnstile flows`: a log as a file of flows, to be looked at in mitmproxy's own interfaces."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from turnstile.cli.output_file import refuse_file
 if TYPE_CHECKING:
     from turnstile.addon.tracelog.reader import LogReader
     from turnstile.addon.tracelog.records import Exchange
+    from turnstile.compiler.standing import Standing
 
 _PATH = click.Path(path_type=Path)
 
@@ -32,6 +34,7 @@ def command(logs: tuple[Path, ...], output: Path, groups: tuple[str, ...]) -> No
 
     LOG is a .tslog file or a directory of them. Each exchange becomes a flow with the request that the
     backend got and the reply that it sent; the addon's view `Turnstile` shows what they say and the tokens.
+    The log is compiled on the way: comments and marks tell turns, splits and findings.
     """
     from turnstile.addon.capture.log_flows import write_flows
     from turnstile.addon.tracelog.reader import log_paths
@@ -46,9 +49,21 @@ def command(logs: tuple[Path, ...], output: Path, groups: tuple[str, ...]) -> No
     if first is None:
         whose = f" of group {' or '.join(groups)}" if groups else ""
         raise InputInvalid(f"no exchange{whose} can be read in these logs; nothing is written")
+    standings = _standings(paths, groups)
     with whole_or_not_at_all(output) as unfinished, unfinished.open("wb") as file:
-        count = write_flows(file, (each for part in ((first,), exchanges) for each in part))
+        count = write_flows(file, chain((first,), exchanges), standings)
     click.echo(f"written: {output}, {count:,} flows", err=True)
+
+
+def _standings(paths: Sequence[Path], groups: Sequence[str]) -> "Mapping[str, Standing]":
+    from rich.console import Console
+
+    from turnstile.cli.progress import progress_bar
+    from turnstile.compiler.replay import Replay
+    from turnstile.compiler.standing import standings_of
+
+    with Replay(paths, groups) as replay, progress_bar(replay, Console(stderr=True)) as progress:
+        return standings_of(replay, progress)
 
 
 def _exchanges(paths: Sequence[Path], groups: Sequence[str]) -> "Iterator[tuple[Path, Exchange]]":
@@ -62,7 +77,7 @@ def _exchanges(paths: Sequence[Path], groups: Sequence[str]) -> "Iterator[tuple[
             continue
         with reader:
             for exchange in _readable(reader, groups):
-                yield path, exchange
+                yield path.resolve(), exchange  # for mitmweb, wherever it is started
             if reader.damage is not None:
                 click.echo(f"Warning: {path}: {reader.damage.kind}: {reader.damage.message}", err=True)
 

@@ -13,32 +13,21 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain
 from math import inf
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
-from turnstile.addon.tracelog.errors import LogCorruptError
-from turnstile.addon.tracelog.reader import LogReader, open_growing
+from turnstile.addon.tracelog.reader import LogReader
 from turnstile.addon.tracelog.records import Group, WeightReading
 from turnstile.compiler.compilation import Compilation
-from turnstile.compiler.finding import Finding, Place
 from turnstile.compiler.pipeline import GroupPasses, Options, readers_for
 from turnstile.compiler.replay import Replayed
 from turnstile.compiler.rewards import GivenReward
+from turnstile.compiler.tailed_logs import Arrived, TailedLogs
 from turnstile.compiler.weight_readings import WeightReadings
 
 KEPT = 256  # groups
-
-
-class _Arrived(NamedTuple):
-    """An exchange of a group; sorts in causal order."""
-
-    started_at: float
-    exchange_id: str
-    log: Path
-    offset: int
 
 
 @dataclass(slots=True)
@@ -46,7 +35,7 @@ class _State:
     """A group as far as it is compiled."""
 
     passes: GroupPasses
-    arrived: list[_Arrived] = field(default_factory=list)  # in causal order
+    arrived: list[Arrived] = field(default_factory=list)  # in causal order
     seen: dict[Path, int] = field(default_factory=dict)  # of each log so many of its exchanges
     ended_at: float = -inf  # the end of the exchange that ended last, Unix seconds
 
@@ -58,10 +47,11 @@ class GrowingLogs:
     """
 
     def __init__(self, directory: Path, log_id: str, options: Options) -> None:
-        self._directory, self._log_id, self._options = directory, log_id, options
+        self._options = options
         self._opened = ExitStack()
         self._readers = self._opened.enter_context(readers_for(options))
-        self._logs: dict[Path, LogReader] = {}  # in the order in which they were begun
+        self._tailed = TailedLogs(directory, log_id)
+        self._opened.callback(self._tailed.close)
         self._states: OrderedDict[str, _State] = OrderedDict()  # by group, the one asked for last at the end
         self._rewards: dict[str, list[GivenReward]] = {}
         self._made: dict[str, Group] = {}
@@ -79,21 +69,13 @@ class GrowingLogs:
 
     def close(self) -> None:
         """Closes the logs."""
-        for log in self._logs.values():
-            log.close()
-        self._logs.clear()
         self._opened.close()
 
     def read_on(self, current: Path, size_bytes: int) -> None:
         """Takes in what the logs hold by now: those before `current` whole, that one up to its size."""
-        for path in sorted(self._directory.glob(f"*-{self._log_id}-*.tslog")):
-            if path not in self._logs:
-                self._logs[path] = open_growing(path)
-            log = self._logs[path]
-            log.read_on(size_bytes if path == current else path.stat().st_size)
+        self._tailed.read_on(current, size_bytes)
+        for path, log in self._tailed.logs.items():
             self._take_other_records(path, log)
-            if path != current:
-                log.forget()  # little will be read of it again
 
     def compiled(self, group_id: str) -> Compilation:
         """What the exchanges of a group give that have been taken in."""
@@ -133,12 +115,12 @@ class GrowingLogs:
         self._readings = WeightReadings(self._read)
 
     def _up_to_date(self, group_id: str, state: _State) -> _State:
-        new = sorted(chain.from_iterable(self._new(group_id, state, path) for path in self._logs))
+        new = sorted(self._tailed.arrived(group_id, state.seen))
         if new and state.arrived and new[0] < state.arrived[-1]:
             state.passes, new = self._passes(group_id), sorted([*state.arrived, *new])
             state.arrived = []
         for arrived in new:
-            item = self._replayed(arrived)
+            item = self._tailed.replayed(arrived, self._readings)
             if isinstance(item, Replayed):
                 ended_at = item.exchange.started_at + item.exchange.duration_s
                 state.ended_at = max(state.ended_at, ended_at)
@@ -148,23 +130,3 @@ class GrowingLogs:
 
     def _passes(self, group_id: str) -> GroupPasses:
         return GroupPasses(group_id, self._options, self._readers)
-
-    def _new(self, group_id: str, state: _State, path: Path) -> list[_Arrived]:
-        log = self._logs[path]
-        offsets = log.offsets(group_id)[state.seen.get(path, 0) :]
-        state.seen[path] = state.seen.get(path, 0) + len(offsets)
-        found = []
-        for offset in offsets:
-            summary = log.summary(offset)
-            found.append(_Arrived(summary.started_at, summary.exchange_id, path, offset))
-        return found
-
-    def _replayed(self, arrived: _Arrived) -> Replayed | Finding:
-        place = Place(arrived.exchange_id, None, arrived.log.name, arrived.offset)
-        try:
-            exchange = self._logs[arrived.log].exchange(arrived.offset)
-        except LogCorruptError as error:
-            return place.error("log_corrupt", error.reason)
-        except (TypeError, ValueError) as error:  # its checksums hold, and it is no record of ours
-            return place.error("log_corrupt", f"malformed record ({type(error).__name__})")
-        return Replayed(exchange, arrived.log.name, arrived.offset, self._readings.around(exchange))

@@ -28,6 +28,7 @@ from turnstile.compiler.routing.reading import RoutingReader
 from turnstile.compiler.selection import EVERYTHING, Selection
 from turnstile.compiler.sequence import TrainingSequence
 from turnstile.compiler.sequences import sequence_id_of, training_sequences
+from turnstile.compiler.turn import Turn
 from turnstile.compiler.turns import Readers, Texts, turns_of
 
 Progress = Callable[[int], None]
@@ -61,6 +62,15 @@ class Options:
             raise UnknownPolicy(f"there is no policy {self.policy!r}; there are {', '.join(POLICIES)}")
 
 
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What an exchange gave to its group."""
+
+    turns: tuple[Turn, ...] = ()
+    starts: tuple[tuple[OpenSequence, Explanation], ...] = ()  # the sequences that it started, and why
+    findings: tuple[Finding, ...] = ()
+
+
 class GroupPasses:
     """The passes over one group: takes its exchanges in causal order, shows what they have given so far."""
 
@@ -73,22 +83,25 @@ class GroupPasses:
         self._findings: list[Finding] = []
         self._exchanges = self._turns = 0
 
-    def add(self, item: Replayed | Finding) -> None:
+    def add(self, item: Replayed | Finding) -> Added:
         """Takes in an exchange that began after those before it, or what was found in the place of one."""
         if isinstance(item, Finding):
             self._findings.append(item)
             if item.severity == "error":
                 self._merger.note_unread()
-            return
+            return Added(findings=(item,))
         read = turns_of(item.exchange, item.log, item.offset, self._texts, item.versions_read, self._readers)
         self._findings += read.findings
         for each in read.computed:
             self._merger.note_computed(item.exchange.rollout_id, each.prompt_ids, each.at_hand)
         self._exchanges, self._turns = self._exchanges + 1, self._turns + len(read.turns)
+        starts = list[tuple[OpenSequence, Explanation]]()
         for turn in read.turns:
             if (started := self._merger.add(turn, read.routing.get(turn.choice))) is not None:
-                self._explanations.append(self._causes.of_start(started, read.answers))
+                starts.append((started, self._causes.of_start(started, read.answers)))
             self._causes.note(turn)
+        self._explanations += [why for _, why in starts]
+        return Added(read.turns, tuple(starts), read.findings)
 
     def compiled(self, of_log: Sequence[GivenReward], made: Group | None) -> CompiledGroup:
         """What the exchanges give, with the group's rewards and what was said of it in the log.

@@ -8,12 +8,14 @@ the addon and say nothing of it; so it looks after itself.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from mitmproxy import contentviews, ctx
 from mitmproxy.addonmanager import Loader, traverse
 from mitmproxy.exceptions import OptionsError
+from mitmproxy.hooks import UpdateHook
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.capture import flows
@@ -26,6 +28,7 @@ from turnstile.addon.capture.http_stream import (
     restore_http_streams,
     what_mitmproxy_changed,
 )
+from turnstile.addon.capture.merging import Merging
 from turnstile.addon.capture.onlookers import Onlookers
 from turnstile.addon.capture.options import (
     Settings,
@@ -58,6 +61,10 @@ class TurnstileAddon:
         self._refused = False  # mitmproxy is about to end
         self._why_not = "it is starting"  # without a session
         self._cut_off: set[str] = set()  # flows that were under way when it stopped
+
+    def merge_with(self, merging: Merging) -> None:
+        """Has flows in an interface tell what becomes of their exchanges."""
+        self._onlookers.merging = self._onlookers.merging or merging
 
     def load(self, loader: Loader) -> None:
         """Declares the options and the content view."""
@@ -92,7 +99,7 @@ class TurnstileAddon:
         self._running = True
         if not self._onlookers.in_interface:
             self._onlookers.in_interface = _is_registered("view")
-            add_pages(ctx.master, self._onlookers.kept)
+            add_pages(ctx.master, self._onlookers)
         if self._settings is None and not self._refused:
             self._why_not = "it shows flows from a file (-r) and no backend is named (--mode reverse:...)"
         if self._settings is None or self._session is not None:
@@ -106,6 +113,7 @@ class TurnstileAddon:
         except LogWriteError as error:
             self._refuse_to_start(error)
         else:
+            self._onlookers.follow(self._session.recorder, self._session.in_flight, _update_list)
             use_openai_errors()
             if changed is None:
                 extend_http_streams()
@@ -178,6 +186,7 @@ class TurnstileAddon:
         self._running, self._why_not = False, "it has stopped"
         session, self._session = self._session, None
         if session is not None:
+            self._onlookers.unfollow()
             self._cut_off = interrupt(session)
             session.recorder.close()
             use_html_errors()
@@ -213,9 +222,11 @@ def the_addon() -> TurnstileAddon:
     return TurnstileAddon()
 
 
-def addon() -> TurnstileAddon:
+def addon(merging: Merging | None = None) -> TurnstileAddon:
     """The one addon of this process, for a script that is being loaded."""
     found = the_addon()
+    if merging is not None:
+        found.merge_with(merging)
     master: Any = getattr(ctx, "master", None)
     if master is not None and found in master.addons.chain:
         master.addons.remove(found)  # it had put itself back; the script shall hold it again
@@ -226,6 +237,11 @@ def _is_registered(name: str) -> bool:
     """Whether mitmproxy has an addon of that name: not ours while it is taken out."""
     addons: Any = ctx.master.addons
     return addons.get(name) is not None
+
+
+def _update_list(flows: Sequence[HTTPFlow]) -> None:
+    """Has the interfaces show these flows as they are now."""
+    ctx.master.addons.trigger(UpdateHook(flows))
 
 
 def _from_harness(flow: HTTPFlow) -> bool:

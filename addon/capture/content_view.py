@@ -6,22 +6,27 @@ said. The view never raises: what it cannot show comes as plain text.
 """
 
 from contextlib import suppress
+from typing import Any
 
 from mitmproxy.contentviews import Contentview, Metadata, SyntaxHighlight
 from mitmproxy.http import HTTPFlow, Request, Response
 
 from turnstile.addon.backends.errors import UndecodableReply
-from turnstile.addon.capture.annotations import IMAGE_TOKEN, LOG, is_annotated
+from turnstile.addon.backends.exact_json import loads
+from turnstile.addon.backends.moe_shape import MoeShape
+from turnstile.addon.capture.annotations import EXPERTS, IMAGE_TOKEN, LOG, is_annotated
 from turnstile.addon.capture.onlookers import KeptReplies
-from turnstile.addon.capture.shown_reply import prompt_ids_of, shown_reply
-from turnstile.addon.capture.shown_request import shown_request
+from turnstile.addon.capture.shown_reply import Known, prompt_ids_of, shown_reply
+from turnstile.addon.capture.shown_request import images_of, shown_request
 
 _NO_IDS = "no token ids in the reply"
 _TAKEN_OFF = (
     "no token ids: this is what the harness got; `turnstile flows` makes flows of all that is in the log"
 )
+_FIRST_ROW = ("routed_experts_start_len", "routed_experts_prompt_start")  # of a request
 PRIORITY = 3.0  # above mitmproxy's own views
-_SAID = ("group", "rollout", "exchange", "outcome", "problems")  # metadata that heads a reply
+_SAID = ("group", "rollout", "turn", "exchange", "outcome", "split", "left", "problems", "findings")
+"""Metadata that heads a reply."""
 
 
 class TurnstileContentview(Contentview):
@@ -62,8 +67,22 @@ class TurnstileContentview(Contentview):
         head = "".join(f"{name}: {value}\n" for name, value in said if value is not None)
         if flow.response is not None and flow.response.status_code != 200:
             return f"{head}\n{_plain(data)}"
-        without_ids = _NO_IDS if LOG in flow.metadata or self._kept.get(flow.id) is not None else _TAKEN_OFF
-        return f"{head}\n{shown_reply(self._kept.reply_of(flow), without_ids=without_ids)}"
+        return f"{head}\n{shown_reply(self._kept.reply_of(flow), self._known_of(flow))}"
+
+    def _known_of(self, flow: HTTPFlow) -> Known:
+        has_all = LOG in flow.metadata or self._kept.get(flow.id) is not None
+        request: Any = None
+        with suppress(ValueError):
+            request = loads(flow.request.content or b"").value
+        asked = request if isinstance(request, dict) else {}
+        starts = (asked.get(name) for name in _FIRST_ROW)
+        return Known(
+            without_ids=_NO_IDS if has_all else _TAKEN_OFF,
+            first_row=next((start for start in starts if type(start) is int and start > 0), 0),
+            shape=MoeShape(*flow.metadata.get(EXPERTS, ())),
+            images=images_of(asked) if isinstance(asked.get("messages"), list) else (),
+            image_token=flow.metadata.get(IMAGE_TOKEN),
+        )
 
 
 def _plain(data: bytes) -> str:

@@ -4,7 +4,7 @@ The one module of capture that a command may import; it needs mitmproxy and no r
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,22 +15,28 @@ from mitmproxy.io import FlowWriter
 
 from turnstile.addon.capture.annotations import LOG, annotate
 from turnstile.addon.capture.content_encoding import without_encoding
+from turnstile.addon.capture.merging import Standing
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.addon.tracelog.records import Headers as RecordedHeaders
 
 _NOWHERE = ("turnstile", 80)  # a log does not hold where the backend was
 
 
-def write_flows(file: BinaryIO, exchanges: Iterable[tuple[Path, Exchange]]) -> int:
-    """Writes a flow for each exchange, with the log that it is from; gives their number."""
+def write_flows(
+    file: BinaryIO, exchanges: Iterable[tuple[Path, Exchange]], standings: Mapping[str, Standing]
+) -> int:
+    """Writes a flow for each exchange, with the log that it is from; gives their number.
+
+    `standings` are those of exchanges, by their ids.
+    """
     writer, count = FlowWriter(file), 0  # type: ignore[no-untyped-call]
     for log, exchange in exchanges:
-        writer.add(flow_of(exchange, log))
+        writer.add(flow_of(exchange, log, standings.get(exchange.exchange_id)))
         count += 1
     return count
 
 
-def flow_of(exchange: Exchange, log: Path) -> HTTPFlow:
+def flow_of(exchange: Exchange, log: Path, standing: Standing | None = None) -> HTTPFlow:
     """The exchange as mitmproxy would have seen it before the reply was restored."""
     began, ended = exchange.started_at, exchange.started_at + exchange.duration_s
     client = Client(
@@ -45,7 +51,7 @@ def flow_of(exchange: Exchange, log: Path) -> HTTPFlow:
     if exchange.outcome != "complete":
         flow.error = Error(exchange.error or exchange.outcome, ended)
     flow.timestamp_created = began
-    annotate(flow, exchange, (exchange.backend or {}).get("model_config"))
+    annotate(flow, exchange, (exchange.backend or {}).get("model_config"), standing)
     flow.metadata[LOG] = os.fsencode(log).decode(errors="replace")  # mitmproxy writes UTF-8
     return flow
 

@@ -5,11 +5,16 @@ backend sent is kept apart, for the content view, as far as KEPT_BYTES go.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 
 from mitmproxy.http import HTTPFlow
 
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.capture.annotations import annotate, is_annotated, note_unrecorded
+from turnstile.addon.capture.following import Follower
+from turnstile.addon.capture.in_flight import InFlight
+from turnstile.addon.capture.merging import Merging
+from turnstile.addon.capture.recorder import Recorder
 from turnstile.addon.tracelog.records import Exchange, Headers, content_decoded
 
 KEPT_BYTES = 128 << 20
@@ -62,6 +67,24 @@ class Onlookers:
         self.in_interface = False  # mitmweb or mitmproxy, which list flows
         self.in_file = False  # flows are saved
         self.kept = KeptReplies()
+        self.merging: Merging | None = None  # None: nobody tells what becomes of exchanges
+        self.follower: Follower | None = None  # of a session, in an interface
+
+    def follow(
+        self,
+        recorder: Recorder,
+        in_flight: Mapping[str, InFlight],
+        changed: Callable[[Sequence[HTTPFlow]], object],
+    ) -> None:
+        """Begins to tell what becomes of a session's exchanges, if anybody looks at a list; see Follower."""
+        if self.in_interface and self.merging is not None:
+            self.follower = Follower(self.merging, recorder, in_flight, changed)
+
+    def unfollow(self) -> None:
+        """The session ends."""
+        if self.follower is not None:
+            self.follower.close()
+        self.follower = None
 
     def show(self, flow: HTTPFlow, exchange: Exchange, backend: BackendFacts | None) -> None:
         """Has the flow tell of its exchange, if anybody can look at it."""
@@ -70,6 +93,8 @@ class Onlookers:
         annotate(flow, exchange, backend.model_config if backend else None)
         if self.in_interface and exchange.reply:
             self.kept.keep(flow.id, exchange)
+        if self.follower is not None:
+            self.follower.recorded(flow, exchange)
 
     def show_unrecorded(self, flow: HTTPFlow, problem: str) -> None:
         """Has a flow that tells of its exchange say that it is not in the log."""

@@ -6,26 +6,39 @@ judge, and a line says where they do not.
 
 import json
 import math
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from turnstile.addon.backends.errors import UndecodableReply
+from turnstile.addon.backends.moe_shape import MoeShape
 from turnstile.addon.backends.reading import ChoiceReading, PromptText, read_chat
 from turnstile.addon.backends.stream_reading import read_chat_stream
 from turnstile.addon.backends.token_texts import token_texts
 from turnstile.addon.capture.sampled_tokens import is_stream
+from turnstile.addon.capture.shown_images import placeholder_runs, shown_image
 from turnstile.addon.capture.shown_request import INDENT, message_lines
+from turnstile.addon.capture.shown_routing import shown_routing
 
 _LONG_RUN = 4  # of one id, from which on they are counted
 _IDS_A_LINE = 12
 _LINES = 16  # of prompt ids, from which on the middle is left out
 
 
-def shown_reply(reply: bytes, *, without_ids: str) -> str:
-    """The text; `without_ids` stands where a choice has no token ids.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the exchange beside its reply."""
+
+    without_ids: str  # stands where a choice has no token ids
+    first_row: int = 0  # of routed experts, as it was asked for
+    shape: MoeShape = field(default_factory=MoeShape)
+    images: Sequence[Any] = ()  # of the request, each as its part of a message has it
+    image_token: int | None = None  # the id that stands for them
+
+
+def shown_reply(reply: bytes, known: Known) -> str:
+    """The text.
 
     Raises ValueError or UndecodableReply when the reply is no chat completion.
     """
@@ -44,9 +57,9 @@ def shown_reply(reply: bytes, *, without_ids: str) -> str:
     for choice in choices:
         lines += ["", *_said_lines(choice), ""]
         if choice.prompt_ids or choice.sampled_ids or choice.logprobs:
-            lines += _token_section(choice, texts.get(choice.choice, []))
+            lines += _token_section(choice, texts.get(choice.choice, []), known)
         else:
-            lines.append(INDENT + without_ids)
+            lines.append(INDENT + known.without_ids)
     return "\n".join(lines).strip("\n")
 
 
@@ -67,18 +80,25 @@ def _said_lines(choice: ChoiceReading) -> Iterator[str]:
         yield INDENT + line
 
 
-def _token_section(choice: ChoiceReading, texts: list[str]) -> Iterator[str]:
+def _token_section(choice: ChoiceReading, texts: list[str], known: Known) -> Iterator[str]:
     prompt, sampled = _prompt_ids(choice), _first(choice.sampled_ids, [])
+    routing = shown_routing(choice, (len(prompt), len(sampled)), known.first_row, known.shape)
     yield f"{INDENT}sampled: {len(sampled)} tokens"
-    yield from (2 * INDENT + line for line in _token_lines(choice, len(prompt), sampled, texts))
-    yield from (INDENT + line for line in _routing_lines(choice))
+    for line in _token_lines(choice, len(prompt), sampled, texts, routing.digests if routing else None):
+        yield 2 * INDENT + line
+    if routing is not None:
+        yield f"{INDENT}routed experts: {routing.summary}"
     yield from (INDENT + line for line in _contradictions(choice))
     yield f"{INDENT}prompt: {len(prompt)} tokens, mask 0"
-    yield from (2 * INDENT + line for line in _id_lines(prompt))
+    yield from (2 * INDENT + line for line in _id_lines(prompt, known))
 
 
 def _token_lines(
-    choice: ChoiceReading, first: int, sampled: Sequence[Any], texts: Sequence[str]
+    choice: ChoiceReading,
+    first: int,
+    sampled: Sequence[Any],
+    texts: Sequence[str],
+    routing: Sequence[str] | None,
 ) -> Iterator[str]:
     logprobs = _first(choice.logprobs, [])
     are_told = len(logprobs) == len(sampled)
@@ -88,15 +108,17 @@ def _token_lines(
     if len(texts) != len(sampled):
         texts = [""] * len(sampled)
     versions = _versions(choice, len(sampled))
+    routes = ["" if routing is None else f"{digest:7}  " for digest in routing or [""] * len(sampled)]
     if sampled:
-        yield "    at      id    logprob  mask  weights  text"
-    for at, (token, logprob, version, text) in enumerate(
-        zip(sampled, logprobs, versions, texts, strict=True)
+        yield f"    at      id    logprob  mask  weights  {'' if routing is None else 'routing  '}text"
+    for at, (token, logprob, version, route, text) in enumerate(
+        zip(sampled, logprobs, versions, routes, texts, strict=True)
     ):
         is_known = type(token) is int and _is_logprob(logprob)
         shown = f"{logprob:10.5f}" if _is_number(logprob) else f"{logprob if are_told else '-'!s:>10}"
         said = json.dumps(text, ensure_ascii=False) if text else ""
-        yield f"{first + at:6}  {token!s:>6} {shown}  {int(is_known):>4}  {version:7}  {said}".rstrip()
+        line = f"{first + at:6}  {token!s:>6} {shown}  {int(is_known):>4}  {version:7}  {route}{said}"
+        yield line.rstrip()
 
 
 def _versions(choice: ChoiceReading, count: int) -> list[str]:
@@ -112,28 +134,22 @@ def _versions(choice: ChoiceReading, count: int) -> list[str]:
     return versions
 
 
-def _id_lines(ids: Sequence[Any]) -> list[str]:
+def _id_lines(ids: Sequence[Any], known: Known) -> list[str]:
+    """The ids; long runs of one are counted, those that stand for an image are named after it."""
+    images = iter(known.images if placeholder_runs(ids, known.image_token, len(known.images)) else ())
     words: list[str] = []
     for token, run in groupby(ids, key=str):
         count = sum(1 for _ in run)
-        words += [f"{token} x{count}"] if count >= _LONG_RUN else [token] * count
+        image = next(images, None) if token == str(known.image_token) else None
+        if image is not None:
+            words.append(shown_image(image, count))
+        else:
+            words += [f"{token} x{count}"] if count >= _LONG_RUN else [token] * count
     lines = [" ".join(words[at : at + _IDS_A_LINE]) for at in range(0, len(words), _IDS_A_LINE)]
     if len(lines) > _LINES:
         half = _LINES // 2
         lines = [*lines[:half], f"... {len(lines) - _LINES} lines more ...", *lines[-half:]]
     return lines
-
-
-def _routing_lines(choice: ChoiceReading) -> Iterator[str]:
-    routing = _first(choice.routed_experts, None)
-    if isinstance(routing, str):
-        kind = choice.routed_experts_dtype or "int32"
-        try:
-            rows = b64decode(routing, validate=True)
-        except ValueError:
-            yield f"routed experts: {len(routing):,} characters that are no base64"
-        else:
-            yield f"routed experts: {len(rows):,} bytes of {kind}, sha256 {sha256(rows).hexdigest()[:12]}"
 
 
 def _contradictions(choice: ChoiceReading) -> Iterator[str]:

@@ -21,9 +21,13 @@ def shown_request(body: bytes, prompt_ids: Sequence[Any], image_token: int | Non
     request = loads(body).value
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         raise ValueError("the request is no JSON object with messages")
-    images = sum(1 for part in _parts_of_all(request) if part.get("type") == "image_url")
-    lengths = iter(placeholder_runs(prompt_ids, image_token, images) or ())
+    lengths = iter(placeholder_runs(prompt_ids, image_token, len(images_of(request))) or ())
     return "\n".join([*_head(request), *_messages(request, lengths)])
+
+
+def images_of(request: Mapping[str, Any]) -> list[Any]:
+    """The images of a request's messages, each as its part of a message has it."""
+    return [part.get("image_url") for part in _parts_of_all(request) if part.get("type") == "image_url"]
 
 
 def message_lines(message: Mapping[str, Any], lengths: Iterator[int] | None = None) -> Iterator[str]:

@@ -1,22 +1,30 @@
-"""Pages of captured exchanges: groups with their rollouts, and a group's answers coloured by logprob."""
+"""Pages of captured exchanges: groups with their rollouts, and a group's answers coloured by logprob.
+
+What the flows themselves tell; the report of a group's sequences, where it can be made, takes the place of
+its answers.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 
 from mitmproxy.http import HTTPFlow
 
+from turnstile.addon.capture.annotations import SPLIT_MARK
 from turnstile.addon.capture.sampled_tokens import SampledToken, sampled_tokens
 
 PAGE_BYTES = 16 << 20  # of replies that are read for one page
+_HALF = "\ufffd"  # what a server writes for half a character
 _SHADES = 10  # of a token: 0 was as good as sure, the last one hardly likely
 
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #8881; padding: .6rem; border-radius: 4px; }
-.wrong { font-weight: bold; } .wrong::before { content: "\\26a0  "; } .unknown { outline: 1px dotted; }
+.wrong { font-weight: bold; } .wrong::before { content: "\\26a0  "; } .split::before { content: "\\2702  "; }
+.unknown { outline: 1px dotted; }
 """
 
 
@@ -49,6 +57,26 @@ def group_page(group: str, flows: Iterable[HTTPFlow], reply_of: Callable[[HTTPFl
     return _page(group, lines)
 
 
+def texts_in(flows: Iterable[HTTPFlow], reply_of: Callable[[HTTPFlow], bytes]) -> dict[int, str]:
+    """What the sampled tokens of the flows stand for, by their ids, of no more than PAGE_BYTES of replies."""
+    texts, left = dict[int, str](), PAGE_BYTES
+    for flow in flows:
+        with suppress(Exception):  # a reply that cannot be read tells no texts
+            reply = reply_of(flow)
+            left -= len(reply)
+            if left < 0:
+                break
+            for token in chain.from_iterable(sampled_tokens(reply).values()):
+                if type(token.id) is int and token.text and _HALF not in token.text:
+                    texts.setdefault(token.id, token.text)
+    return texts
+
+
+def address_of(flow: HTTPFlow) -> str:
+    """Of its reply in mitmweb."""
+    return f"/#/flows/{flow.id}/response"
+
+
 def _answers(reply: bytes) -> Iterator[str]:
     for tokens in sampled_tokens(reply).values():
         yield f"<pre>{''.join(map(_token, tokens)) or 'no token ids'}</pre>"
@@ -63,8 +91,8 @@ def _token(token: SampledToken) -> str:
 
 
 def _link(flow: HTTPFlow) -> str:
-    kind = ' class="wrong"' if flow.marked else ""
-    return f'<a href="/#/flows/{escape(flow.id)}/response"{kind}>{escape(flow.comment)}</a>'
+    kind = {"": "", SPLIT_MARK: ' class="split"'}.get(flow.marked, ' class="wrong"')
+    return f'<a href="{escape(address_of(flow))}"{kind}>{escape(flow.comment)}</a>'
 
 
 def _by(flows: Iterable[HTTPFlow], key: str) -> Iterator[tuple[str, list[HTTPFlow]]]:

@@ -6,8 +6,9 @@ from turnstile.addon.backends.asking import ask_chat_live
 from turnstile.addon.backends.facts import at_least
 from turnstile.addon.backends.live import LiveRestorer
 from turnstile.addon.backends.reading import ChoiceReading
+from turnstile.addon.backends.row_placement import UndecodableRouting
 from turnstile.addon.tracelog.records import spliced
-from turnstile.compiler.routing.decoding import UndecodableRouting, decoded
+from turnstile.compiler.routing.decoding import decoded
 from turnstile.doctor.chat_checks import Asked, first_choice, how_to_get_ids, prompt_ids_of
 from turnstile.doctor.report import Check
 from turnstile.doctor.server import CHAT, encoded

@@ -17,6 +17,14 @@ from turnstile.compiler.verify_sequence import broken_promise
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses, where the page is one among others."""
+
+    home: str  # of all groups
+    exchanges: Mapping[str, str]  # by exchange
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """All that the page is made of."""
 
@@ -24,7 +32,8 @@ class Contents:
     sequences: Sequence[TrainingSequence]
     findings: Sequence[Finding] | None  # None: there is no findings file beside the compiled one
     arrivals: Mapping[str, Arrival] = field(default_factory=dict)  # by exchange; logs alone tell
-    texts: Mapping[int, str] | None = None  # of every token id that occurs; None without a tokenizer
+    texts: Mapping[int, str] | None = None  # by token id, as far as known; None without any
+    links: Links | None = None
 
 
 def contents_of_file(path: Path, groups: Collection[str] = ()) -> Contents:

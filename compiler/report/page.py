@@ -33,6 +33,7 @@ def report_page(contents: Contents) -> bytes:
             "header",
             tag("h1", "Turnstile report"),
             tag("p", contents.source, class_="source"),
+            tag("a", "All groups", href=contents.links.home) if contents.links else None,
             tag("button", "Dark", type="button", id="theme", aria_pressed="false", class_="with-scripts"),
         ),
         tag(

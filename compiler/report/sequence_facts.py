@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from turnstile.compiler.finding import Finding
+from turnstile.compiler.report.contents import Links
 from turnstile.compiler.report.histogram import number
 from turnstile.compiler.report.images import shown_images
 from turnstile.compiler.report.markup import Child, Markup, joined, tag
@@ -19,10 +20,13 @@ def name_of(sequence: TrainingSequence) -> Markup:
     return joined(tag("span", log + dash, class_="log-id") if dash else None, rest)
 
 
-def sequence_facts(placed: Placed, parent: Placed | None, findings: Sequence[Finding]) -> Markup:
+def sequence_facts(
+    placed: Placed, parent: Placed | None, findings: Sequence[Finding], links: Links | None = None
+) -> Markup:
     """The facts, then the findings about its calls."""
     sequence = placed.sequence
     facts: list[tuple[str, Child]] = [("Sequence", tag("code", sequence.sequence_id))]
+    facts.append(("Exchanges", None if links is None else _exchanges(sequence, links)))
     facts.append(("Left", _left(placed, parent)))
     facts.append(("Weight versions", _versions(sequence)))
     facts += [("Flag", joined(tag("b", flag), f": {FLAGS.get(flag, '')}")) for flag in sequence.flags]
@@ -44,6 +48,18 @@ def finding_line(finding: Finding) -> Markup:
     """A finding in one line, without where it stands."""
     return joined(
         tag("span", finding.kind, class_=f"badge {finding.severity}"), " ", tag("span", finding.message)
+    )
+
+
+def _exchanges(sequence: TrainingSequence, links: Links) -> Markup:
+    """Each of its turns' as a link, where there is one."""
+    named = [(call.exchange_id, call.exchange_id.rpartition("-")[2]) for call in sequence.exchanges]
+    addresses = links.exchanges
+    return joined(
+        *(
+            joined(tag("a", name, href=addresses[whole]) if whole in addresses else name, " ")
+            for whole, name in named
+        )
     )
 
 

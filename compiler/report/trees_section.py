@@ -26,7 +26,7 @@ def trees_section(contents: Contents, placed: Sequence[Placed]) -> Markup:
     longest = max((len(each.tokens) for each in contents.sequences), default=1)
     all_open = len(placed) <= _OPEN_AT_FIRST
     parts = [
-        _group(group, placed, contents.findings or (), longest, is_open=all_open or at == 0)
+        _group(group, placed, contents, longest, is_open=all_open or at == 0)
         for at, group in enumerate(groups)
     ]
     return tag(
@@ -39,9 +39,9 @@ def trees_section(contents: Contents, placed: Sequence[Placed]) -> Markup:
 
 
 def _group(
-    group: GroupForest, placed: Sequence[Placed], findings: Sequence[Finding], longest: int, *, is_open: bool
+    group: GroupForest, placed: Sequence[Placed], contents: Contents, longest: int, *, is_open: bool
 ) -> Markup:
-    rows = [_branch(placed[each.index], each.depth, placed, findings, longest) for each in group.branches]
+    rows = [_branch(placed[each.index], each.depth, placed, contents, longest) for each in group.branches]
     members = [placed[each.index] for each in group.branches]
     return tag(
         "details",
@@ -67,13 +67,14 @@ def _about_group(members: Sequence[Placed]) -> str:
 
 
 def _branch(
-    placed: Placed, depth: int, all_placed: Sequence[Placed], findings: Sequence[Finding], longest: int
+    placed: Placed, depth: int, all_placed: Sequence[Placed], contents: Contents, longest: int
 ) -> Markup:
+    findings = contents.findings or ()
     line = tag("summary", *_line(placed, findings, longest))
     parent = None if placed.parent is None else all_placed[placed.parent]
     body = tag(
         "div",
-        sequence_facts(placed, parent, findings),
+        sequence_facts(placed, parent, findings, contents.links),
         tag("p", "The tokens are shown with scripts on.", class_="without-scripts quiet"),
         class_="body",
     )

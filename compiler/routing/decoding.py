@@ -10,15 +10,10 @@ from typing import Any
 import numpy as np
 import pybase64
 
+from turnstile.addon.backends.row_placement import DTYPES, UndecodableRouting
 from turnstile.compiler.routing.rows import Experts
 
-DTYPES = {"uint8": "<u1", "int8": "<i1", "uint16": "<u2", "int16": "<i2", "int32": "<i4", "int64": "<i8"}
-
 _NPY = b"\x93NUMPY"
-
-
-class UndecodableRouting(ValueError):
-    """The text is no routing; the message says why."""
 
 
 def decoded(text: Any, dtype: Any = None) -> Experts:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.moe_shape import MoeShape, moe_shape
 from turnstile.addon.backends.reading import ChoiceReading
+from turnstile.addon.backends.row_placement import AmbiguousRouting, UndecodableRouting, placed
 from turnstile.compiler.finding import Finding, Place
-from turnstile.compiler.routing.decoding import UndecodableRouting, decoded
-from turnstile.compiler.routing.placement import AmbiguousRouting, placed
+from turnstile.compiler.routing.decoding import decoded
 from turnstile.compiler.routing.rows import Experts, RoutedRows, narrowed
-from turnstile.compiler.routing.shape import MoeShape, moe_shape
 from turnstile.compiler.routing.trust import origin_doubts, value_doubts
 from turnstile.compiler.turn import Turn
 

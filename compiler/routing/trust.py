@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnstile.addon.backends.facts import BackendFacts, at_least
+from turnstile.addon.backends.moe_shape import MoeShape
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.compiler.routing.rows import Experts, RoutedRows
-from turnstile.compiler.routing.shape import MoeShape
 
 type Mask = NDArray[np.bool_]
 

@@ -5,10 +5,11 @@ from typing import BinaryIO
 
 import pytest
 from click.testing import CliRunner, Result
+from mitmproxy.flow import Flow
 from mitmproxy.io import FlowReader
 
 from tests.support.exchanges import exchange
-from tests.support.logs import write_log
+from tests.support.logs import answered, write_log
 from turnstile.addon.tracelog.reader import open_log
 from turnstile.cli.main import main
 
@@ -17,9 +18,13 @@ def flows(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["flows", *map(str, arguments)])
 
 
-def exchange_ids(path: Path) -> list[str]:
+def written(path: Path) -> list[Flow]:
     with path.open("rb") as file:
-        return [flow.id[-1] for flow in FlowReader(file).stream()]  # type: ignore[no-untyped-call]
+        return list(FlowReader(file).stream())
+
+
+def exchange_ids(path: Path) -> list[str]:
+    return [flow.id[-1] for flow in written(path)]
 
 
 @pytest.fixture
@@ -36,11 +41,34 @@ def test_every_exchange_becomes_a_flow(tmp_path: Path, out: Path) -> None:
     assert exchange_ids(out) == ["1", "2", "3"]
 
 
+def test_a_flow_names_its_log_wherever_it_will_be_read(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "logs", exchange(1))
+    monkeypatch.chdir(tmp_path)
+    assert flows("logs", "-o", out).exit_code == 0
+    assert [flow.metadata["turnstile_log"] for flow in written(out)] == [str(log)]
+
+
 def test_only_the_groups_that_are_named(tmp_path: Path, out: Path) -> None:
     groups = [exchange(number, group_id=group) for number, group in enumerate("abc", start=1)]
     write_log(tmp_path, *groups)
     assert flows(tmp_path, "-o", out, "--group", "c", "--group", "a").exit_code == 0
     assert exchange_ids(out) == ["1", "3"]
+
+
+def test_comments_and_marks_tell_turns_splits_and_findings(tmp_path: Path, out: Path) -> None:
+    talk = [([1, 2], [3]), ([1, 2, 3, 4], [5]), ([1, 9], [6])]
+    turns = [answered(at, *ids, rollout_id="r") for at, ids in enumerate(talk, 1)]
+    write_log(tmp_path / "2", turns[2], answered(4, [1], [2], choice_fields={"token_ids": [3]}))
+    write_log(tmp_path / "1", turns[0], turns[1])
+    assert flows(tmp_path, "-o", out).exit_code == 0
+    assert [(flow.comment, flow.marked) for flow in written(out)] == [
+        ("g/r  turn 1  2+1 tokens  stop", ""),
+        ("g/r  turn 2  4+1 tokens  stop", ""),
+        ("g/r  turn 3  2+1 tokens  stop  split: new_prompt", ":scissors:"),
+        ("g  1+1 tokens  stop  token_source_conflict", ":warning:"),
+    ]
 
 
 def test_nothing_to_show_writes_nothing(tmp_path: Path, out: Path) -> None:

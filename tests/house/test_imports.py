@@ -17,7 +17,7 @@ OFFLINE = ("turnstile.compiler", BACKENDS, TRACELOG)
 
 # What each layer may import of the others, and of third parties.
 MAY_IMPORT = {
-    "turnstile_addon": {CAPTURE},
+    "turnstile_addon": {CAPTURE, "turnstile"},
     "turnstile.cli": {
         "turnstile",
         "turnstile.compiler",

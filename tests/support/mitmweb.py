@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.mitmdump import SCRIPT, Proxy, running_mitmdump, started_mitmdump
+from turnstile.addon.capture.log_flows import write_flows
+from turnstile.addon.tracelog.reader import open_log
+from turnstile.compiler.replay import Replay
+from turnstile.compiler.standing import standings_of
 from turnstile.free_port import free_port
 
 PASSWORD = "look"
@@ -45,6 +49,13 @@ class Interface:
     def view(self, flow_id: str, message: str, name: str = "auto") -> Any:
         """What a content view makes of the `request` or `response` of a flow."""
         return json.loads(self.get(f"/flows/{flow_id}/{message}/content/{name}.json")[1])
+
+
+def write_flows_of(log: Path, path: Path) -> None:
+    """What `turnstile flows` makes of a log."""
+    with Replay([log]) as replay, open_log(log) as reader, path.open("wb") as file:
+        exchanges = ((log, exchange) for _, exchange in reader.exchanges())
+        write_flows(file, exchanges, standings_of(replay))
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tests.support.logs import answered
 from turnstile.addon.backends.facts import BackendFacts
 from turnstile.addon.backends.reading import ChoiceReading, read_chat
+from turnstile.addon.backends.row_placement import DTYPES
 from turnstile.addon.tracelog.records import Exchange
-from turnstile.compiler.routing.decoding import DTYPES
 from turnstile.compiler.routing.rows import RoutedRows
 
 MOE_CONFIG: Mapping[str, Any] = {"num_hidden_layers": 2, "num_experts_per_tok": 2, "num_experts": 64}

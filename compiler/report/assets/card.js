@@ -10,7 +10,7 @@ function factsOf(model, at, allLayers) {
   const text = textOf(id);
   const turn = turnAt(model, at);
   const facts = [["token", `${at.toLocaleString("en")} of ${model.size.toLocaleString("en")}`], ["id", String(id)]];
-  if (report.texts) facts.push(["text", text === null ? "not in the tokenizer" : visible(text).replaceAll(" ", "␣")]);
+  if (report.texts) facts.push(["text", text === null ? "unknown" : visible(text).replaceAll(" ", "␣")]);
   facts.push(["trained", model.trained[at] ? "yes" : "no"]);
   if (model.trained[at]) {
     const logprob = model.logprobs[at];

@@ -9,6 +9,7 @@ from mitmproxy.test import tflow
 from tests.support.chat import as_without_turnstile, chat_request, compact, completion
 from tests.support.exchanges import exchange
 from tests.support.logs import stream_events, streamed
+from tests.support.routing import experts, routed
 from turnstile.addon.capture.annotations import annotate
 from turnstile.addon.capture.content_view import TurnstileContentview
 from turnstile.addon.capture.log_flows import flow_of
@@ -78,8 +79,16 @@ def test_the_tokens_of_an_image_are_counted_in_the_replys_prompt() -> None:
     reply = completion()
     reply["choices"][0] |= ids
     of = exchange(request=asked, reply=compact(reply), backend={"model_config": {"image_token_id": 9}})
-    assert "    [image c552a1e8 1x1, 3 tokens]" in views(logged(of))[0]
+    for view in views(logged(of)):
+        assert "[image c552a1e8 1x1, 3 tokens]" in view
     assert "[image c552a1e8 1x1, 3 tokens]" not in views(logged(exchange(request=asked)))[0]
+
+
+def test_rows_of_routing_that_were_left_out_are_known_from_the_request() -> None:
+    of = routed(1, [1, 2], [3, 4], experts(2), start=2)
+    reply = views(logged(of))[1]
+    (row, last) = (line.split()[5] for line in reply.splitlines() if '"<' in line)
+    assert (len(row), last) == (6, "-")
 
 
 def test_an_error_is_shown_as_it_is() -> None:

@@ -18,7 +18,7 @@ LOG = Path("traces/t.tslog")
 
 def written(*exchanges: Exchange) -> bytes:
     file = io.BytesIO()
-    assert write_flows(file, ((LOG, each) for each in exchanges)) == len(exchanges)
+    assert write_flows(file, ((LOG, each) for each in exchanges), {}) == len(exchanges)
     return file.getvalue()
 
 

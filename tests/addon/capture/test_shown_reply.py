@@ -8,11 +8,14 @@ from tests.support import chat_streams
 from tests.support.chat import TOOL_CALL, choice, compact, completion
 from tests.support.logs import stream_events
 from turnstile.addon.backends.errors import UndecodableReply
-from turnstile.addon.capture.shown_reply import prompt_ids_of, shown_reply
+from turnstile.addon.backends.moe_shape import MoeShape
+from turnstile.addon.capture.shown_reply import Known, prompt_ids_of, shown_reply
+
+GIF = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 
 
-def shown(*choices: Any) -> list[str]:
-    return shown_reply(compact(completion(*choices)), without_ids="none here").splitlines()
+def shown(*choices: Any, **known: Any) -> list[str]:
+    return shown_reply(compact(completion(*choices)), Known("none here", **known)).splitlines()
 
 
 def before_the_prompt(lines: list[str]) -> list[str]:
@@ -67,13 +70,32 @@ def test_places_that_contradict_each_other_are_told() -> None:
     )
 
 
-def test_routing_is_shown_by_its_digest() -> None:
+def test_routing_is_shown_by_a_digest_a_token_and_one_of_the_whole() -> None:
     rows = bytes(range(24))
-    told = [{"routed_experts": text} for text in (base64.b64encode(rows).decode(), "A")]
-    lines, bad = (before_the_prompt(shown(choice(meta_info=each))) for each in told)
-    digest = hashlib.sha256(rows).hexdigest()[:12]
-    assert lines[-1] == f"    routed experts: 24 bytes of int32, sha256 {digest}"
-    assert bad[-1].endswith("no base64")
+    told = choice(meta_info={"routed_experts": base64.b64encode(rows).decode()})
+    lines = before_the_prompt(shown(told, shape=MoeShape(2, 1)))
+    row = hashlib.blake2b(rows[16:], digest_size=3).hexdigest()
+    assert lines[-4:] == [
+        "            at      id    logprob  mask  weights  routing  text",
+        f'             2      19   -0.50000     1  step-1   {row}   "4"',
+        '             3  151645   -0.25000     1  step-1   -        "<|im_end|>"',
+        f"    routed experts: 24 bytes of int32, sha256 {hashlib.sha256(rows).hexdigest()[:12]}",
+    ]
+
+
+def test_routing_that_cannot_be_read_is_said_below_the_tokens() -> None:
+    lines = before_the_prompt(shown(choice(meta_info={"routed_experts": "A"})))
+    assert lines[-2].endswith('-0.25000     1  step-1   "<|im_end|>"')
+    assert lines[-1] == "    routed experts: 1 characters that are no base64"
+
+
+def test_the_tokens_of_an_image_are_named_after_it() -> None:
+    images = ({"url": GIF}, "https://images.example/a.png")
+    told = choice(prompt_ids=(7, 9, 9, 8, 9))
+    named = "        7 [image c552a1e8 1x1, 2 tokens] 8 [image https://images.example/a.png]"
+    assert named in shown(told, images=images, image_token=9)
+    for other in ({"images": images}, {"images": images[:1], "image_token": 9}):
+        assert "        7 9 9 8 9" in shown(told, **other)
 
 
 def test_a_run_of_placeholders_is_counted_and_a_long_prompt_cut_in_the_middle() -> None:
@@ -89,7 +111,7 @@ def test_a_choice_without_ids_says_so() -> None:
 
 
 def test_a_stream_is_shown_like_a_whole_reply() -> None:
-    lines = shown_reply(b"".join(stream_events([1, 2], [4, 5])), without_ids="").splitlines()
+    lines = shown_reply(b"".join(stream_events([1, 2], [4, 5])), Known("")).splitlines()
     assert lines[0] == "choice 0:  finish stop"
     assert before_the_prompt(lines)[-2:] == [
         '             2       4   -0.12500     1  -        "<4>"',
@@ -100,7 +122,7 @@ def test_a_stream_is_shown_like_a_whole_reply() -> None:
 def test_a_stream_that_broke_off_is_shown_as_far_as_it_came() -> None:
     events = stream_events([1, 2], [4, 5])[:2]
     failed = chat_streams.event({"error": {"message": "out of memory"}})
-    lines = shown_reply(b"".join([*events, failed]), without_ids="").splitlines()
+    lines = shown_reply(b"".join([*events, failed]), Known("")).splitlines()
     assert lines[:2] == ["error: out of memory", "the stream ended before [DONE]"]
     assert "choice 0:  finish None" in lines
 
@@ -112,4 +134,4 @@ def test_the_prompt_ids_are_those_of_the_first_choice_that_has_any() -> None:
 
 def test_what_is_no_completion_is_refused() -> None:
     with pytest.raises(UndecodableReply):
-        shown_reply(b"<html>", without_ids="")
+        shown_reply(b"<html>", Known(""))

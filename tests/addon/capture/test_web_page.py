@@ -8,7 +8,8 @@ from tests.support.chat import choice, compact, completion
 from tests.support.exchanges import exchange
 from turnstile.addon.capture import web_page
 from turnstile.addon.capture.log_flows import flow_of
-from turnstile.addon.capture.web_page import group_page, overview_page
+from turnstile.addon.capture.web_page import group_page, overview_page, texts_in
+from turnstile.compiler.standing import Standing
 
 REPLY = compact(completion())
 
@@ -30,6 +31,26 @@ def test_the_overview_has_groups_rollouts_and_exchanges() -> None:
     assert places == sorted(places)
     assert 'class="wrong">b  2+2 tokens  stop  missing logprobs<' in page
     assert page.count('class="wrong"') == 1
+
+
+def test_the_overview_tells_splits_from_what_is_wrong() -> None:
+    split = flow_of(exchange(1, reply=REPLY), Path("t.tslog"), Standing("e", 2, "retokenized"))
+    page = overview_page([split, flow(2, "g", None, missing=("logprobs",))])
+    assert 'class="split">g  turn 2  2+2 tokens  stop  split: retokenized<' in page
+    assert (page.count('class="split"'), page.count('class="wrong"')) == (1, 1)
+
+
+def test_the_texts_of_tokens_are_those_of_the_replies_that_can_be_read() -> None:
+    sampled = ((-0.1, 5, "<b>"), (-0.7, 6, "\ufffd"), (-1.0, 7, ""))
+    readable = flow(1, "a", None, reply=compact(completion(choice(sampled=sampled))))
+    assert texts_in([flow(2, "a", None, reply=b"{}"), readable], reply_of) == {5: "<b>"}
+
+
+def test_texts_are_taken_from_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_page, "PAGE_BYTES", len(REPLY))
+    other = compact(completion(choice(sampled=((-0.1, 5, "x"),))))
+    flows = [flow(1, "a", None), flow(2, "a", None, reply=other)]
+    assert texts_in(flows, reply_of) == {19: "4", 151645: "<|im_end|>"}
 
 
 def test_an_overview_of_nothing_says_so() -> None:

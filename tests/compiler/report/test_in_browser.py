@@ -170,7 +170,7 @@ def test_text_stands_beside_the_ids_and_either_can_be_hidden(page: Page, tmp_pat
     assert texts(page, f"{inside(0)} .tokens .token")[:2] == ["Hi1", "⏎2"]
     assert HOSTILE.partition("\u2028")[0] in texts(page, f"{inside(0)} .tokens .token")[2]
     page.point_at(nth_token(0, 3))
-    assert card(page)["text"] == "not in the tokenizer"
+    assert card(page)["text"] == "unknown"
     for choice, seen in (("text", "Hi"), ("ids", "1"), ("both", "Hi1")):
         page.point_at(f"label[for=spelling-{choice}]", click=True)
         shown = page.run(f"document.querySelector('{nth_token(0, 0)}').innerText")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.routing import encoded, experts, npy
-from turnstile.compiler.routing.decoding import DTYPES, UndecodableRouting, decoded
+from turnstile.addon.backends.row_placement import DTYPES, UndecodableRouting
+from turnstile.compiler.routing.decoding import decoded
 
 FORMATS = {"uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "int32": "i", "int64": "q"}
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.routing import bare_rows, experts, facts, reading_of, routed, rows
 from turnstile.addon.backends.facts import BackendFacts
+from turnstile.addon.backends.moe_shape import MoeShape
 from turnstile.addon.backends.reading import ChoiceReading
 from turnstile.compiler.routing.rows import RoutedRows
-from turnstile.compiler.routing.shape import MoeShape
 from turnstile.compiler.routing.trust import origin_doubts, value_doubts
 
 SHAPE = MoeShape(layers=2, top_k=2, experts=64)

@@ -9,7 +9,8 @@ ids, and a number that can be read in two ways tells nothing.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from turnstile.compiler.routing.decoding import UndecodableRouting
+DTYPES = {"uint8": "<u1", "int8": "<i1", "uint16": "<u2", "int16": "<i2", "int32": "<i4", "int64": "<i8"}
+"""The types of ids in rows by their names, as NumPy writes them: the last character is the size in bytes."""
 
 
 class Placement(NamedTuple):
@@ -18,6 +19,10 @@ class Placement(NamedTuple):
     first: int
     rows: int  # that belong to a token, a tail is cut off
     row_size: int  # ids of a row
+
+
+class UndecodableRouting(ValueError):
+    """What was told is no routing of these ids; the message says why."""
 
 
 class AmbiguousRouting(Exception):

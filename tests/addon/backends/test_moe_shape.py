@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from turnstile.addon.backends.model_config import read_model_config
-from turnstile.compiler.routing.shape import EXPERTS_FIELDS, MOST_LAYERS, TOP_K_FIELDS, MoeShape, moe_shape
+from turnstile.addon.backends.moe_shape import EXPERTS_FIELDS, MOST_LAYERS, TOP_K_FIELDS, MoeShape, moe_shape
 
 
 def dense_layers(**config: Any) -> list[int]:

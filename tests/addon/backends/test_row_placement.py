@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.compiler.routing.decoding import UndecodableRouting
-from turnstile.compiler.routing.placement import AmbiguousRouting, Placement, placed
+from turnstile.addon.backends.row_placement import AmbiguousRouting, Placement, UndecodableRouting, placed
 
 COUNTS = 4, 2  # 5 rows
 
