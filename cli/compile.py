@@ -65,7 +65,7 @@ Example:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Leave out sequences with routing_untrusted; exit with 4 when anything was left out.",
+    help="Leave out sequences with routing_untrusted; exit with 4 when there is an error among the findings.",
 )
 @click.option(
     "--rewards",

@@ -1,4 +1,4 @@
-"""`turnstile explain`: why turns did not go on an earlier sequence."""
+"""`turnstile explain`: why rollouts split into several sequences."""
 
 import json
 from collections import Counter, defaultdict
@@ -57,12 +57,13 @@ def command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Say why turns did not go on an earlier sequence.
+    """Say why rollouts split: why a turn went on no earlier sequence.
 
-    LOG is a .tslog file or a directory of them. For each kind of split: how many there are, and how many
-    tokens a trainer computes again because of them. For single splits: what shows the kind, and the ids on
-    both sides of the first difference. A kind is a fact that can be shown, else it is unknown. No text is
-    shown unless a tokenizer is named.
+    LOG is a .tslog file or a directory of them. Each kind of split has its count and its cost: `tokens again`
+    is context that an earlier sequence begins with, and that a trainer computes once more. Of single splits
+    is shown where they left an earlier sequence, what shows the kind, and the ids on both sides of the first
+    difference. A kind is a fact that can be shown, else it is unknown. No text is shown unless a tokenizer
+    is named. The kinds, and what to do about each: README, "Why did it split?".
     """
     from turnstile.compiler.explain.checked_tokenizer import CheckedTokenizer
     from turnstile.compiler.explain.splits import splits_of

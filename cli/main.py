@@ -24,7 +24,9 @@ class Entry(NamedTuple):
 COMMANDS = {
     "compile": Entry("turnstile.cli.compile:command", "Turn trace logs into training sequences."),
     "show": Entry("turnstile.cli.show:command", "List the exchanges in a log."),
-    "explain": Entry("turnstile.cli.explain:command", "Say why turns did not go on an earlier sequence."),
+    "explain": Entry(
+        "turnstile.cli.explain:command", "Say why rollouts split: why a turn went on no earlier sequence."
+    ),
     "audit": Entry(
         "turnstile.cli.audit:command", "Say what a trainer that works from text would have got wrong."
     ),

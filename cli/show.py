@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from turnstile.cli.known_groups import offsets_in
 
 if TYPE_CHECKING:
+    from turnstile.addon.tracelog.reader import LogReader
     from turnstile.addon.tracelog.records import Summary
 
 _COLORS = {"complete": "green", "refused": "yellow"}
@@ -48,7 +50,7 @@ def command(logs: tuple[Path, ...], groups: tuple[str, ...], as_json: bool) -> N
             click.echo(f"Warning: {path}: {reader.kind}: {reader.reason}", err=True)
             continue
         with reader:
-            for summary in map(reader.summary, offsets_in(reader, groups)):
+            for summary in _summaries(reader, groups):
                 seen.add(summary.group_id)
                 click.echo(json.dumps(_record(summary, path)) if as_json else _line(summary))
             if reader.damage is not None:
@@ -59,6 +61,17 @@ def command(logs: tuple[Path, ...], groups: tuple[str, ...], as_json: bool) -> N
         click.echo(f"Warning: no exchange of group {group} is in these logs", err=True)
     if not seen and not groups:
         click.echo("Warning: no exchange is in these logs", err=True)
+
+
+def _summaries(reader: "LogReader", groups: Collection[str]) -> "Iterator[Summary]":
+    """Those that can be read; of the others it is said that they cannot."""
+    from turnstile.addon.tracelog.errors import LogCorruptError
+
+    for offset in offsets_in(reader, groups):
+        try:
+            yield reader.summary(offset)
+        except LogCorruptError as error:
+            click.echo(f"Warning: {error}", err=True)
 
 
 def _record(summary: "Summary", log: Path) -> dict[str, Any]:

@@ -18,8 +18,9 @@ def command(paths: tuple[Path, ...]) -> None:
     """Check every invariant of logs and of compiled files.
 
     LOG_OR_OUT is a .tslog file, a directory of them, or a file that `turnstile compile` wrote. Where logs and
-    compiled files are named, every token that is said to be sampled is looked up in the logs. Ends with exit
-    code 1 at the first thing that does not hold, and names it.
+    compiled files are named, every token that is said to be sampled is looked up in the logs; only so it is
+    seen that one was sampled behind another prompt (context_not_seen). Ends with exit code 1 at the first
+    thing that does not hold, and names it.
     """
     from turnstile.compiler.errors import InvariantBroken, SequenceFileError
     from turnstile.compiler.verify import verify

@@ -1,7 +1,7 @@
 """Findings: what kept data out, or made it doubtful, as values that say where.
 
 An `error` kept something out of the sequences; a `warning` marks what was kept and is doubtful, or what
-is known to be missing though nothing was lost. The kinds are listed in the README.
+is known to be missing though nothing was lost. The kinds are listed in docs/findings.md.
 """
 
 from dataclasses import asdict, dataclass

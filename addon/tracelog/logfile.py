@@ -22,6 +22,9 @@ from turnstile.addon.tracelog.records import LogHeader
 
 BLOBS = (RecordType.BLOB, RecordType.NARROW_BLOB)
 
+NO_GROUP = ""
+"""Where an exchange is entered whose group is no text: who reads it is told that it is corrupt."""
+
 _FOOTER_SIZE = 8 + len(MAGIC)
 _READ_AHEAD = 8 * 1024  # bytes; most records are smaller, so that one read gives head, envelope and body
 
@@ -160,9 +163,10 @@ class LogFile:
     def _enter(self, index: Index, offset: int, head: Head) -> None:
         """Notes the record in the index; types of newer minor versions are stepped over."""
         if head.type == RecordType.EXCHANGE:
-            index.add_exchange(self._field(offset, head, "group_id", str), offset)
+            group_id = self._envelope(offset, head).get("group_id")
+            index.add_exchange(group_id if isinstance(group_id, str) else NO_GROUP, offset)
         elif head.type in BLOBS:
-            index.blobs[self._field(offset, head, "sha256", bytes)] = offset
+            index.blobs[self._digest(offset, head)] = offset
         elif head.type == RecordType.BACKEND:
             index.backends.append(offset)
         elif head.type == RecordType.REWARD:
@@ -172,11 +176,11 @@ class LogFile:
         elif head.type == RecordType.GROUP:
             index.groups.append(offset)
 
-    def _field[T](self, offset: int, head: Head, name: str, kind: type[T]) -> T:
-        value = self._envelope(offset, head).get(name)
-        if not isinstance(value, kind):
-            raise LogCorruptError(self.path, offset, f"its envelope has no {name}, or one of another type")
-        return value
+    def _digest(self, offset: int, head: Head) -> bytes:
+        digest = self._envelope(offset, head).get("sha256")
+        if not isinstance(digest, bytes):
+            raise LogCorruptError(self.path, offset, "its envelope has no sha256")
+        return digest
 
     def _envelope(self, offset: int, head: Head) -> dict[str, Any]:
         data = self._read(offset + HEAD_SIZE, head.envelope_size)

@@ -1,4 +1,4 @@
-"""What a report says about causes and flags, in the words of the README."""
+"""What a report says about causes and flags, in the words of docs/sequences.md."""
 
 CAUSES = {
     "routing_changed": "goes on the tokens of another sequence, some of which were routed to other experts",

@@ -1,4 +1,4 @@
-"""Holds what `turnstile explain` says of the shared recordings and cases against what is known of them.
+"""Holds what `turnstile explain` says of the acceptance recordings and cases against what is known of them.
 
 `python check_explain.py FOLDER [TOKENIZER]`: FOLDER holds `cases/` and `golden/`, TOKENIZER the
 tokenizer.json of the recorded models; without it, what takes a text to tell is not asked for. Exit code 1

@@ -1,4 +1,4 @@
-"""Runs the shared acceptance cases and recordings: `python run_shared.py FOLDER`.
+"""Runs the acceptance cases and recordings of a folder: `python run_shared.py FOLDER`.
 
 FOLDER holds `cases/run_cases.py` and `golden/`. What `passing.txt` lists must pass; anything else is reported
 and fails nothing. The list only grows: a case that passes and is not in it is named, so that it gets there.

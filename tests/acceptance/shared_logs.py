@@ -1,4 +1,4 @@
-"""Trace logs of the shared recordings and cases, made without a proxy: one group for each.
+"""Trace logs of the acceptance recordings and cases, made without a proxy: one group for each.
 
 A recording has the request that the server got and its answer, as they were. A case has the harness's request
 and the answer with every field that it could have.

@@ -109,7 +109,7 @@ def test_a_file_of_flows_is_whole_or_not_there(
 ) -> None:
     write_log(tmp_path / "traces", exchange(1))
 
-    def full(file: BinaryIO, _exchanges: object) -> int:
+    def full(file: BinaryIO, *_: object) -> int:
         file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -6,6 +6,7 @@ from click.testing import CliRunner, Result
 
 from tests.support.exchanges import exchange
 from tests.support.logs import write_log
+from turnstile.addon.tracelog.frames import RecordType, pack_record
 from turnstile.cli.main import main
 from turnstile.compiler.finding import Finding
 from turnstile.compiler.replay import Replay
@@ -126,3 +127,13 @@ def test_a_file_that_is_no_log_is_passed_over_with_a_warning(
     assert (result.exit_code, len(result.stdout.splitlines())) == (0, 2)
     assert result.stderr.startswith(f"Warning: {other}: {kind}: the file ")
     assert show(other).exit_code == 3
+
+
+def test_a_record_of_the_wrong_types_is_passed_over_with_a_warning(tmp_path: Path) -> None:
+    log = write_log(tmp_path, exchange(1), close=False)
+    end = log.stat().st_size
+    with log.open("ab") as file:
+        file.write(pack_record(RecordType.EXCHANGE, {"id": 2, "group_id": [], "sizes": [1, 1]}, b""))
+    result = show(tmp_path, "--json")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 1)
+    assert result.stderr.startswith(f"Warning: {log}: record at offset {end}: cannot be read")

@@ -186,13 +186,13 @@ def test_records_of_the_wrong_types_spoil_no_other(tmp_path: Path) -> None:
     path = write_log(tmp_path, exchange(1), close=False)
     envelope = {"id": 2, "group_id": "g", "started_at": 1e9, "duration_s": 1.0, "path": "/", "sizes": [1, 1]}
     with path.open("ab") as file:
-        for wrong in {"started_at": "x"}, {"group_id": 5}, {"base": "x"}:
+        for wrong in {"started_at": "x"}, {"group_id": 5}, {"group_id": []}, {"base": "x"}:
             file.write(pack_record(RecordType.EXCHANGE, envelope | wrong, b""))
     assert replayed(tmp_path) == {"g": [exchange(1).exchange_id, "log_corrupt"]}
     with Replay([tmp_path]) as replay:
         assert [(finding.kind, finding.severity) for finding in replay.findings] == [
             ("log_corrupt", "error")
-        ] * 2
+        ] * 3
 
 
 def test_what_is_no_log_is_refused(tmp_path: Path) -> None:

@@ -23,20 +23,37 @@ def commands(path: Path) -> list[str]:
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
 
 
-def table(path: Path, *columns: str) -> list[list[str]]:
-    """Give the rows of the table with these columns."""
+def section(path: Path, heading: str) -> str:
+    """Give what stands under a heading, up to the next one of its level or above."""
+    level = heading.partition(" ")[0]
+    found = re.search(
+        rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", path.read_text(), re.M | re.S
+    )
+    assert found, f"{path.name} has no heading {heading}"
+    return found[1]
+
+
+def table(path: Path, *columns: str, under: str = "") -> list[list[str]]:
+    """Give the rows of the first table with these columns, in the whole document or `under` a heading."""
     head = re.escape(f"| {' | '.join(columns)} |")
-    found = re.search(rf"^{head}\n\|[-|]+\|\n((?:\|.*\n)+)", path.read_text(), re.MULTILINE)
+    text = section(path, under) if under else path.read_text()
+    found = re.search(rf"^{head}\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
     assert found, f"{path.name} has no table with the columns {columns}"
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in found[1].splitlines()]
 
 
 def names_in(cell: str) -> list[str]:
-    """Give what a cell has in code type."""
+    """Give what a cell, or any text, has in code type."""
     return re.findall(r"`([^`]+)`", cell)
 
 
-def local_links(path: Path) -> list[Path]:
-    """Give the files of this project that a document links to."""
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text())
-    return [path.parent / target for target in targets if "://" not in target]
+def local_links(path: Path) -> list[tuple[Path, str]]:
+    """Give the files of this project that a document links to, and the heading in each or ""."""
+    targets = re.findall(r"\]\(([^)#]*)#?([^)]*)\)", path.read_text())
+    return [(path.parent / file if file else path, anchor) for file, anchor in targets if "://" not in file]
+
+
+def anchors(path: Path) -> set[str]:
+    """Give what links to the headings of a document end in, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -3,13 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.markdown import DOCUMENTS, local_links
+from tests.docs.markdown import DOCUMENTS, anchors, local_links
 from tests.house.link_tree import ROOT
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_link_leads_to_a_file(document: Path) -> None:
-    assert [target for target in local_links(document) if not target.exists()] == []
+def test_a_link_leads_to_a_file_and_to_a_heading_in_it(document: Path) -> None:
+    links = local_links(document)
+    assert [file for file, _ in links if not file.exists()] == []
+    assert [(file, anchor) for file, anchor in links if anchor and anchor not in anchors(file)] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
