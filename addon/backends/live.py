@@ -59,14 +59,6 @@ class LiveRestorer:
             return rest
 
     @property
-    def whole(self) -> bool:
-        """Whether the stream came to its end with all ids, and as many logprobs.
-
-        False for a stream that was cut off as well: whether the backend can do better, `missing` tells.
-        """
-        return self._tally.whole
-
-    @property
     def missing(self) -> tuple[Fact, ...]:
         """The wanted facts that a stream lacks although it ended by itself, in the order of Fact.
 

@@ -1,4 +1,4 @@
-"""Counts what passes by in a live chat stream: enough to tell whether its capture will be whole.
+"""Counts what passes by in a live chat stream: enough to tell what its capture will lack.
 
 The logprobs of a stream can be lost on their way: SGLang without a parser drops those of a step that adds no
 text. So they are counted against the ids, and both against the usage, over all choices together; the reader
@@ -45,11 +45,6 @@ class StreamTally:
         if sglext.get("routed_experts") is not None:
             self._known.add("routed_experts")
 
-    @property
-    def whole(self) -> bool:
-        """Whether the stream came to its end with prompt ids, sampled ids, and as many logprobs."""
-        return self._finished and not self._failed and not self._lacking({"prompt_token_ids", *_COUNTED})
-
     def missing(self, wanted: Collection[Fact]) -> tuple[Fact, ...]:
         """Those of `wanted` that a stream lacks which ended by itself.
 
@@ -65,6 +60,3 @@ class StreamTally:
         if self.rows == self._sampled if "sampled_token_ids" in known else self.rows:
             known.add("logprobs")
         return tuple(fact for fact in wanted if fact not in known)
-
-
-_COUNTED: tuple[Fact, ...] = ("sampled_token_ids", "logprobs")

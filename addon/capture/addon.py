@@ -119,7 +119,9 @@ class TurnstileAddon:
                 extend_http_streams()
             else:
                 logger.warning(
-                    "turnstile: %s, so what came of a reply that broke off is not recorded", changed
+                    "turnstile: %s, so what came of a reply that broke off is not recorded, and what has "
+                    "trailers is not answered",
+                    changed,
                 )
 
     async def request(self, flow: HTTPFlow) -> None:

@@ -14,6 +14,7 @@ from turnstile.addon.capture.chat_requests import begin
 from turnstile.addon.capture.control import control_answer
 from turnstile.addon.capture.live_stream import LiveStream
 from turnstile.addon.capture.recording import record, record_early
+from turnstile.addon.capture.routes import endpoint
 from turnstile.addon.capture.session import Session
 from turnstile.addon.capture.shortcomings import note_uncaptured
 from turnstile.addon.tracelog.records import Outcome
@@ -33,7 +34,7 @@ async def on_request(session: Session, flow: HTTPFlow) -> None:
     elif route.kind == "chat":
         await begin(session, flow, route, fields)
     elif route.kind == "uncaptured":
-        note_uncaptured(session, route.target.partition("?")[0])
+        note_uncaptured(session, endpoint(route))
     else:
         session.counters.passed_through += 1
 

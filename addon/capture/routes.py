@@ -6,8 +6,8 @@
     /turnstile/...                         answered by Turnstile itself
 
 A backend unquotes a path before it looks it up, and routers in front of it may fold "//" and "..". So a path
-is compared in that form: no spelling of a captured endpoint goes by uncaptured. It is then forwarded in its
-plain spelling; every other path is forwarded as it came, without its prefix.
+is compared in that form: no spelling of an endpoint that generates goes by unseen. It is then forwarded in
+its plain spelling; every other path is forwarded as it came, without its prefix.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,21 @@ Kind = Literal["chat", "uncaptured", "other", "control"]
 # uncaptured  another endpoint that generates, which this version only counts
 # other       passes through
 
+# At /invocations (SageMaker's) SGLang answers exactly as at /v1/chat/completions, but vLLM whatever the body
+# asks for, and what reads the log knows replies by their path: so it is not captured. /vertex_generate,
+# /api/chat and /api/generate (Ollama's) have bodies of their own.
 GENERATING: dict[str, Kind] = {
     "/v1/chat/completions": "chat",
     "/v1/completions": "uncaptured",
     "/v1/messages": "uncaptured",
     "/v1/responses": "uncaptured",
     "/generate": "uncaptured",
+    "/invocations": "uncaptured",
+    "/vertex_generate": "uncaptured",
+    "/api/chat": "uncaptured",
+    "/api/generate": "uncaptured",
 }
+_CHAT_ANYWHERE = "/chat/completions"  # behind a prefix that is not SGLang's
 DEFAULT_GROUP = "default"
 
 
@@ -68,8 +76,15 @@ def find_route(
         is_ours = _begins_with(segments, "turnstile") and plain not in GENERATING
         if is_ours or plain == "/turnstile" or plain.startswith("/turnstile/"):
             return Route("control", plain, group_id, rollout_id)
-    kind = GENERATING.get(plain, "other") if method == "POST" else "other"
-    return Route(kind, (path if kind == "other" else plain) + mark + query, group_id, rollout_id)
+    kind = _kind(method, plain)
+    spelled = plain if kind != "other" and plain in GENERATING else path
+    return Route(kind, spelled + mark + query, group_id, rollout_id)
+
+
+def endpoint(route: Route) -> str:
+    """One of few names for where an uncaptured request goes: harnesses make up paths."""
+    path = plain_path(route.target.partition("?")[0])
+    return path if path in GENERATING else f"*{_CHAT_ANYWHERE}"
 
 
 def plain_path(path: str) -> str:
@@ -81,6 +96,12 @@ def plain_path(path: str) -> str:
         elif segment not in ("", "."):
             kept.append(segment)
     return "/" + "/".join(kept)
+
+
+def _kind(method: str, plain: str) -> Kind:
+    if method != "POST":
+        return "uncaptured" if (method, plain) == ("PUT", "/generate") else "other"  # SGLang takes both
+    return GENERATING.get(plain, "uncaptured" if plain.endswith(_CHAT_ANYWHERE) else "other")
 
 
 def _begins_with(segments: list[str], word: str) -> bool:

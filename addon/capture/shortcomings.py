@@ -64,7 +64,9 @@ def note_buffered(session: Session, why: str) -> None:
 def note_uncaptured(session: Session, endpoint: str) -> None:
     """Counts a generation that passes by uncaptured; the first of an endpoint is said loudly."""
     session.counters.uncaptured[endpoint] += 1
-    say_once(session, f"{endpoint} passes through and is not recorded: capturing it is not built yet")
+    say_once(
+        session, f"{endpoint} passes through and is not recorded: only /v1/chat/completions is captured yet"
+    )
 
 
 def say_once(session: Session, problem: str) -> None:

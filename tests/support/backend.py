@@ -35,6 +35,7 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
     cut_after: int | None = None  # bytes of the body, after which the connection is closed
+    trailers: bytes = b""  # lines behind the last chunk
 
 
 Script = Callable[[Received], Reply]
@@ -252,4 +253,4 @@ class _Handler(BaseHTTPRequestHandler):
         for chunk in reply.body:
             assert isinstance(chunk, bytes)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.write(b"0\r\n" + reply.trailers + b"\r\n")

@@ -237,8 +237,9 @@ def test_a_stream_cut_at_any_byte_gives_the_same(body: bytes, line_end: bytes) -
     for at in range(len(body) + 1):
         got, restorer = handed_on(asking(), [body[:at], body[at:]])
         assert got == expected
-        assert (restorer.done_seen, restorer.whole, restorer.missing, restorer.fault) == (
-            *(of_whole.done_seen, of_whole.whole, of_whole.missing),
+        assert (restorer.done_seen, restorer.missing, restorer.fault) == (
+            of_whole.done_seen,
+            of_whole.missing,
             None,
         )
     assert handed_on(asking(), [body[at : at + 1] for at in range(len(body))])[0] == expected
@@ -304,8 +305,7 @@ def test_an_event_over_which_it_fails_passes_as_it_came() -> None:
 
 
 def test_a_whole_stream_lacks_nothing() -> None:
-    restorer = handed_on(asking(), [stream(*chunks())])[1]
-    assert (restorer.whole, restorer.missing) == (True, ())
+    assert missing(asking(), *chunks()) == ()
 
 
 def test_facts_that_a_stream_lacks_are_named() -> None:
@@ -316,8 +316,7 @@ def test_facts_that_a_stream_lacks_are_named() -> None:
 
 def test_a_logprob_that_was_lost_on_the_way_is_missing() -> None:
     lossy = [each for each in chunks() if each != chunk(0, END)]
-    restorer = handed_on(asking(), [stream(*lossy)])[1]
-    assert (restorer.whole, restorer.missing) == (False, (LOGPROBS,))
+    assert missing(asking(), *lossy) == (LOGPROBS,)
 
 
 @pytest.mark.parametrize(
@@ -329,5 +328,4 @@ def test_a_logprob_that_was_lost_on_the_way_is_missing() -> None:
     ],
 )
 def test_what_never_came_to_be_is_not_missing(values: list[dict[str, Any]]) -> None:
-    restorer = handed_on(asking(), [stream(*values)])[1]
-    assert (restorer.whole, restorer.missing) == (False, ())
+    assert missing(asking(), *values) == ()

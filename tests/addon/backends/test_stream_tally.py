@@ -19,8 +19,7 @@ def tally(rows: int, *chunks: dict[str, Any]) -> StreamTally:
 
 
 def test_ids_and_logprobs_are_counted_over_all_choices() -> None:
-    whole = tally(3, finished(), finished(1), IDS, usage(1, 3))
-    assert (whole.whole, whole.missing(WANTED)) == (True, ("routed_experts",))
+    assert tally(3, finished(), finished(1), IDS, usage(1, 3)).missing(WANTED) == ("routed_experts",)
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,15 @@ def test_ids_and_logprobs_are_counted_over_all_choices() -> None:
     ],
 )
 def test_what_disagrees_is_missing(rows: int, chunks: list[dict[str, Any]], missing: tuple[str, ...]) -> None:
-    lacking = tally(rows, finished(), *chunks)
-    assert (lacking.whole, lacking.missing(WANTED[:3])) == (not missing, missing)
+    assert tally(rows, finished(), *chunks).missing(WANTED[:3]) == missing
 
 
-def test_an_aborted_stream_can_be_whole_and_lacks_nothing() -> None:
-    aborted = tally(3, finished(reason="abort"), IDS)
-    assert (aborted.whole, aborted.missing(WANTED)) == (True, ())
+def test_an_aborted_stream_lacks_nothing() -> None:
+    assert tally(3, finished(reason="abort"), IDS).missing(WANTED) == ()
 
 
 @pytest.mark.parametrize(
     "end", [chunk(), {"error": {"message": "full"}}, {"choices": 5}, {"choices": [None]}]
 )
 def test_a_stream_that_did_not_come_to_its_end_lacks_nothing(end: dict[str, Any]) -> None:
-    cut = tally(0, end)
-    assert (cut.whole, cut.missing(WANTED)) == (False, ())
+    assert tally(0, end).missing(WANTED) == ()

@@ -60,5 +60,12 @@ def live_proxy(shared_live_proxy: Proxy, backend: Backend) -> Proxy:
 
 
 @pytest.fixture
+def live_backend() -> Iterator[Backend]:
+    """One for a proxy of the test's own; its streams can be whole."""
+    with running_backend(server_info={"reasoning_parser": "qwen3"}) as backend:
+        yield backend
+
+
+@pytest.fixture
 def log_directory(tmp_path: Path) -> Path:
     return tmp_path / "log"

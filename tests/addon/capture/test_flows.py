@@ -282,6 +282,29 @@ def test_other_endpoints_pass_untouched_unrecorded_and_counted(proxy: Proxy, bac
     assert proxy.exchanges("other") == []
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/invocations", "/invocations"),
+        ("/vertex_generate", "/vertex_generate"),
+        ("/api/chat", "/api/chat"),
+        ("/openai/v1/chat/completions?key=mine", "*/chat/completions"),
+    ],
+)
+def test_a_chat_completion_at_another_url_passes_counted_and_said(
+    proxy: Proxy, backend: Backend, path: str, named: str
+) -> None:
+    backend.script = lambda received: Reply(b"as it is")
+    assert proxy.ask("POST", f"/group/elsewhere{path}", BODY, JSON).body == b"as it is"
+    (received,) = backend.received
+    assert (received.path, received.body) == (path, BODY)
+    health = proxy.health()
+    assert health["capture"]["uncaptured"][named] == 1
+    (said,) = (problem for problem in health["problems"] if problem.startswith(f"{named} passes"))
+    assert "/v1/chat/completions" in said
+    assert proxy.exchanges("elsewhere") == []
+
+
 def test_a_connection_is_kept_for_the_next_request(proxy: Proxy, backend: Backend) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20)
     for _ in range(3):

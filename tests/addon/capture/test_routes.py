@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.addon.capture.routes import Route, RouteError, find_route, plain_path
+from turnstile.addon.capture.routes import Route, RouteError, endpoint, find_route, plain_path
 
 CHAT = "/v1/chat/completions"
+ELSEWHERE = Route("uncaptured", "/openai/v1/chat/completions?x=1", "g", None)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,13 @@ CHAT = "/v1/chat/completions"
         ("/group/g/v1/completions", Route("uncaptured", "/v1/completions", "g", None)),
         ("/v1/messages", Route("uncaptured", "/v1/messages", "default", None)),
         ("/v1/responses", Route("uncaptured", "/v1/responses", "default", None)),
+        ("/api/chat?x=1", Route("uncaptured", "/api/chat?x=1", "default", None)),
+        ("/group/g//invocations/", Route("uncaptured", "/invocations", "g", None)),
+        ("/vertex_generate", Route("uncaptured", "/vertex_generate", "default", None)),
+        ("/group/g/openai/v1/chat/completions?x=1", ELSEWHERE),
+        ("/chat/completions", Route("uncaptured", "/chat/completions", "default", None)),
+        ("/v1/chat/completions/more", Route("other", "/v1/chat/completions/more", "default", None)),
+        ("/v1/mychat/completions", Route("other", "/v1/mychat/completions", "default", None)),
         ("/v1/messages/count_tokens", Route("other", "/v1/messages/count_tokens", "default", None)),
         ("/group/g/v1/models?x=1", Route("other", "/v1/models?x=1", "g", None)),
         ("/v1/models/a%2Fb/", Route("other", "/v1/models/a%2Fb/", "default", None)),
@@ -35,6 +43,23 @@ CHAT = "/v1/chat/completions"
 )
 def test_a_url_names_group_rollout_and_where_on_the_backend_it_goes(target: str, route: Route) -> None:
     assert find_route("POST", target) == route
+
+
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ("/group/g/v1/messages/?x=1", "/v1/messages"),
+        ("/openai/v1/chat/completions?key=1", "*/chat/completions"),
+        ("/deployments/a%2Fb//ch%61t/completions/", "*/chat/completions"),
+    ],
+)
+def test_what_generates_uncaptured_is_counted_under_few_names(target: str, named: str) -> None:
+    assert endpoint(find_route("POST", target)) == named
+
+
+def test_an_uncaptured_chat_completion_is_forwarded_in_its_own_spelling() -> None:
+    target = "/deployments/a%2Fb//ch%61t/completions/?x=1"
+    assert find_route("POST", target) == Route("uncaptured", target, "default", None)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +103,12 @@ def test_any_path_has_a_route_or_a_bad_id(target: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS"])
 def test_only_posts_are_captured(method: str) -> None:
-    assert find_route(method, f"/group/g{CHAT}").kind == "other"
+    assert find_route(method, f"/group/g/{CHAT}/") == Route("other", f"{CHAT}/", "g", None)
+
+
+def test_sglang_generates_for_a_put_too() -> None:
+    assert find_route("PUT", "/generate").kind == "uncaptured"
+    assert find_route("GET", "/generate").kind == "other"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Requests and replies with trailers, through the real mitmdump: they are dropped, nothing else is."""
+
+import json
+import socket
+
+import pytest
+
+from tests.support.backend import EVENT_STREAM, Backend, Reply, chat_reply, chat_stream
+from tests.support.mitmdump import Proxy
+
+JSON = {"content-type": "application/json"}
+BODY = b'{"model": "m", "messages": [{"role": "user", "content": "2+2?"}]}'
+STREAMING = b'{"model": "m", "messages": [], "stream": true}'
+TRAILERS = b"x-checksum: 1\r\nx-more: 2\r\n"
+
+
+def in_chunks(path: str) -> bytes:
+    head = b"POST %b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" % path.encode()
+    return head + b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (BODY[:9], BODY[9:])) + b"0\r\n"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_a_request_with_trailers_is_answered_and_its_connection_kept(
+    proxy: Proxy, backend: Backend, path: str
+) -> None:
+    backend.script = lambda received: Reply(b"{}")
+    request = in_chunks(f"/group/trailed-twice{path}") + TRAILERS + b"\r\n"
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as harness:
+        answers = harness.makefile("rb")
+        for _ in range(2):
+            harness.sendall(request)
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert list(iter(answers.readline, b"\r\n"))
+            assert answers.read(2) == b"{}"
+    assert [received.path for received in backend.received] == [path] * 2
+
+
+def test_a_request_with_trailers_is_recorded_without_them(proxy: Proxy, backend: Backend) -> None:
+    request = in_chunks("/group/trailed/v1/chat/completions") + TRAILERS + b"\r\n"
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as harness:
+        harness.sendall(request)
+        assert harness.makefile("rb").readline() == b"HTTP/1.1 200 OK\r\n"
+    exchange, (received,) = proxy.exchange("trailed"), backend.received
+    assert (exchange.outcome, exchange.error) == ("complete", None)
+    assert (exchange.request, exchange.forwarded()) == (BODY, received.body)
+
+
+def test_a_held_reply_with_trailers_is_recorded_and_handed_on(proxy: Proxy, backend: Backend) -> None:
+    backend.script = lambda received: Reply([chat_reply(received.json)], trailers=TRAILERS)
+    for _ in range(2):
+        answer = proxy.ask("POST", "/group/trailed-reply/v1/chat/completions", BODY, JSON)
+        assert answer.json == json.loads(chat_reply({"model": "m"}))
+    found = proxy.exchanges("trailed-reply")
+    assert [(each.outcome, each.reply) for each in found] == [
+        ("complete", chat_reply(received.json)) for received in backend.received
+    ]
+
+
+def test_a_live_stream_with_trailers_is_recorded_and_handed_on(live_proxy: Proxy, backend: Backend) -> None:
+    backend.script = lambda received: Reply(
+        chat_stream(received.json, "4"), headers=EVENT_STREAM, trailers=TRAILERS
+    )
+    answer = live_proxy.ask("POST", "/group/trailed-stream/v1/chat/completions", STREAMING, JSON)
+    assert answer.body == b"".join(chat_stream({"model": "m"}, "4"))
+    (received,) = backend.received
+    exchange = live_proxy.exchange("trailed-stream")
+    assert (exchange.outcome, exchange.error) == ("complete", None)
+    assert exchange.reply == b"".join(chat_stream(received.json, "4"))
+
+
+def test_a_reply_with_trailers_that_is_not_captured_passes(proxy: Proxy, backend: Backend) -> None:
+    backend.script = lambda received: Reply([b"as it", b" is"], trailers=TRAILERS)
+    assert proxy.ask("GET", "/v1/other").body == b"as it is"
