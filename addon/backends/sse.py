@@ -56,6 +56,9 @@ class EventSplitter:
         """The events that this piece finishes."""
         if not piece:
             return []
+        if not self._parts and (event := _event_of_one_line(piece)):  # as nearly all come
+            self._after_cr = self._at_head = False
+            return [event]
         events, begin = [], 0
         if self._after_cr and piece.startswith(b"\n"):
             events.append(RawEvent(b"\n", None, continues=True))
@@ -90,8 +93,8 @@ class EventSplitter:
 
 def parsed_event(raw: bytes, at: int = 0) -> RawEvent:
     """What the lines of `raw` from `at` on say, of which the last may be without its end."""
-    if not at and raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw:
-        return RawEvent(raw, raw[6:-2], MESSAGE, 6)
+    if not at and (found := _event_of_one_line(raw)):
+        return found
     data: list[bytes] = []
     event, data_at = b"", -1
     for line in raw[at:].splitlines(keepends=True):
@@ -106,6 +109,14 @@ def parsed_event(raw: bytes, at: int = 0) -> RawEvent:
     if not data:
         return RawEvent(raw, None, event or MESSAGE)
     return RawEvent(raw, b"\n".join(data), event or MESSAGE, data_at if len(data) == 1 else -1)
+
+
+def _event_of_one_line(raw: bytes) -> RawEvent | None:
+    """The event that `raw` is if it has a line of data, ended by LF, and no other line; else None."""
+    end = len(raw) - 2
+    if raw.startswith(b"data: ") and raw.find(b"\n") == end and raw.endswith(b"\n\n") and b"\r" not in raw:
+        return RawEvent(raw, raw[6:end], MESSAGE, 6)
+    return None
 
 
 def with_data(event: RawEvent, data: bytes) -> bytes:
