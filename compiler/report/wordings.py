@@ -2,7 +2,7 @@
 
 CAUSES = {
     "routing_changed": "goes on the tokens of another sequence, some of which were routed to other experts",
-    "image_changed": "would go on the earlier sequence by its tokens, and has another picture behind them",
+    "image_changed": "would go on the earlier sequence by its tokens, and has another picture, video or sound behind them",
     "sibling": "has the very prompt of an earlier turn: another sample",
     "aborted": "has the very prompt of a turn that was broken off or never delivered: the retry",
     "retokenized": "resends an earlier answer unchanged, and the server spells it in other tokens",
@@ -14,6 +14,7 @@ FLAGS = {
     "aborted": "the policy did not choose where it ends",
     "context_not_seen": "a trained token's context is not the prompt that it was sampled behind",
     "logprobs_partial": "some logprobs are unknown, and their tokens are not trained",
+    "media_left_out": "video, sound or a file stands behind tokens of it, and is not in it",
     "routing_untrusted": "its routed experts may not be those of its tokens: do not replay them",
     "stale_cache": "logprobs were computed on keys and values of older weights",
     "truncated": "cut at --max-tokens",
