@@ -2,8 +2,11 @@
 
 import json
 import socket
+import ssl
 
 import pytest
+from h2.connection import H2Connection
+from h2.events import ResponseReceived
 
 from tests.support.backend import EVENT_STREAM, Backend, Reply, chat_reply, chat_stream
 from tests.support.mitmdump import Proxy
@@ -12,6 +15,29 @@ JSON = {"content-type": "application/json"}
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "2+2?"}]}'
 STREAMING = b'{"model": "m", "messages": [], "stream": true}'
 TRAILERS = b"x-checksum: 1\r\nx-more: 2\r\n"
+
+
+def over_http2(proxy: Proxy, path: str) -> dict[bytes, bytes]:
+    """The head of the answer to a request with trailers over HTTP/2, which needs TLS."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    names = {":method": "POST", ":scheme": "https", ":authority": "h", ":path": path}
+    with (
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as harness,
+    ):
+        connection = H2Connection()
+        connection.initiate_connection()
+        connection.send_headers(1, list(names.items()))
+        connection.send_data(1, BODY)
+        connection.send_headers(1, [("x-checksum", "1")], end_stream=True)
+        harness.sendall(connection.data_to_send())
+        while True:
+            for event in connection.receive_data(harness.recv(65536)):
+                if isinstance(event, ResponseReceived):
+                    return dict(event.headers or [])
+            harness.sendall(connection.data_to_send())
 
 
 def in_chunks(path: str) -> bytes:
@@ -43,6 +69,16 @@ def test_a_request_with_trailers_is_recorded_without_them(proxy: Proxy, backend:
     exchange, (received,) = proxy.exchange("trailed"), backend.received
     assert (exchange.outcome, exchange.error) == ("complete", None)
     assert (exchange.request, exchange.forwarded()) == (BODY, received.body)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_a_request_with_trailers_over_http2_is_answered(proxy: Proxy, backend: Backend, path: str) -> None:
+    backend.script = lambda received: Reply(b"{}")
+    assert over_http2(proxy, f"/group/trailed-http2{path}")[b":status"] == b"200"
+    assert [received.path for received in backend.received] == [path]
+    proxy.ask("GET", f"/v1/after{path}")
+    proxy.wait_for_line(f"GET .*/v1/after{path}")
+    assert not any("mitmproxy has crashed" in line for line in proxy.lines)
 
 
 def test_a_held_reply_with_trailers_is_recorded_and_handed_on(proxy: Proxy, backend: Backend) -> None:
