@@ -37,7 +37,7 @@ def capturing(
 
 def told(interface: Interface, group: str) -> list[tuple[str, str]]:
     """Comment and mark of a group's flows, once what is recorded is merged."""
-    assert interface.get("/turnstile")[0] == 200
+    assert interface.get(f"/turnstile/group/{group}")[0] == 200  # is made behind what came before it
     flows = [flow for flow in interface.flows() if flow["comment"].startswith(f"{group}/")]
     return [(flow["comment"], flow["marked"]) for flow in flows]
 
