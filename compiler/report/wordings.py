@@ -2,7 +2,7 @@
 
 CAUSES = {
     "routing_changed": "goes on the tokens of another sequence, some of which were routed to other experts",
-    "image_changed": "would go on the earlier sequence by its tokens, and has another picture, video or sound behind them",
+    "image_changed": "would go on the earlier sequence, but has other pictures, video or sound behind its tokens",
     "sibling": "has the very prompt of an earlier turn: another sample",
     "aborted": "has the very prompt of a turn that was broken off or never delivered: the retry",
     "retokenized": "resends an earlier answer unchanged, and the server spells it in other tokens",
