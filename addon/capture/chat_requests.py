@@ -106,4 +106,5 @@ def _asking(
 
 async def _refuse(session: Session, held: InFlight, answer: Answer) -> None:
     give(held.flow, answer)
+    held.splices = ()  # nothing is forwarded
     await record_early(session, held, "refused", answer.content["error"]["message"])

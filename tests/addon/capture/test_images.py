@@ -107,6 +107,18 @@ def test_a_large_screenshot_that_is_sent_again_costs_little_memory_and_its_bytes
     assert sum(path.stat().st_size for path in log_paths([tmp_path / "log"])) < 10_100_000
 
 
+def test_a_request_that_is_refused_once_its_images_are_fetched_is_recorded_as_it_came(
+    fetching: Proxy, backend: Backend, images: ImageServer
+) -> None:
+    limited = json.dumps({"group_id": "limited", "max_trajectory_tokens": 2}).encode()
+    assert fetching.ask("POST", "/turnstile/groups", limited).status == 200
+    body = request(image_part(images.has("/red.png", RED, content_type="image/png")), input_ids=[1, 2, 3])
+    answer = fetching.ask("POST", "/group/limited/v1/chat/completions", body, JSON)
+    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+    exchange = fetching.exchange("limited")
+    assert (exchange.outcome, exchange.request, exchange.splices) == ("refused", body, ())
+
+
 FAULTY = """
 from turnstile.addon.capture import addon, chat_requests, fetched_images
 
