@@ -2,7 +2,7 @@
 
 CAUSES = {
     "routing_changed": "goes on the tokens of another sequence, some of which were routed to other experts",
-    "image_changed": "would go on the earlier sequence, but has other pictures, video or sound behind its tokens",
+    "image_changed": "has other pictures, video or sound behind tokens that go on the earlier sequence",
     "sibling": "has the very prompt of an earlier turn: another sample",
     "aborted": "has the very prompt of a turn that was broken off or never delivered: the retry",
     "retokenized": "resends an earlier answer unchanged, and the server spells it in other tokens",
