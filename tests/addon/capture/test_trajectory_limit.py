@@ -122,9 +122,9 @@ def test_a_reply_that_shows_a_prompt_without_room_is_recorded_and_not_handed_on(
 
 
 def test_a_live_stream_is_clamped_too(live_proxy: Proxy, backend: Backend) -> None:
-    make_group(live_proxy, "live", 100)
+    make_group(live_proxy, "limited-live", 100)
     counting(backend, 30)
-    ask(live_proxy, "live", stream=True)
+    ask(live_proxy, "limited-live", stream=True)
     (request,) = forwarded(backend)
     assert (request["stream"], request["max_completion_tokens"]) == (True, 70)
 
