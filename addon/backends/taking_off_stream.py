@@ -1,9 +1,7 @@
 """Takes off the events of a chat stream what the harness did not ask for, by edits of their bytes.
 
 Where each thing lies: SGLang's serving_chat (`_generate_chat_stream`, 0.5.20 to 0.5.23). Routed experts and
-ids come in the `sglext` of a chunk without choices, the usage that closes a stream in another one. Logprobs
-ride on a chunk that says text, or come in one of their own where the parsers let no text through: at the end
-token, within a tool call.
+ids come in the `sglext` of a chunk without choices, the usage that closes a stream in another one.
 """
 
 from collections.abc import Mapping
@@ -38,7 +36,6 @@ GOES_ON = b',"finish_reason":null,"matched_stop":null}]}'
 _LOGPROBS = b'"logprobs":'
 _FIRST_ROW, _LAST_ROW = _LOGPROBS + b'{"content":[{', b'"top_logprobs":[]}]}' + GOES_ON
 _NO_ROWS = _LOGPROBS + b"null" + GOES_ON
-_TEXT_BEFORE = b'"},'  # the end of a delta that says text, right before the logprobs
 _NO_CHOICES = (b'"choices":[]', b'"choices": []')
 
 
@@ -58,15 +55,12 @@ def hidden_in(asking: Asking) -> Hidden:
 
 
 def without_logprobs(event: RawEvent, data: bytes) -> bytes | None:
-    """The event with null for the logprobs in its `data`.
+    """The event with null for the logprobs in its `data`; None where they are not laid out as SGLang does it.
 
-    None where they are not laid out as SGLang does it, or may be all that the chunk says.
     Inside a JSON string a quote has a backslash before it, so none of what is looked for can stand in one.
     """
     start, end = data.find(_LOGPROBS), len(data) - len(GOES_ON)
     if not data.startswith(_FIRST_ROW, start) or not data.endswith(_LAST_ROW) or event.data_at < 0:
-        return None
-    if not data.endswith(_TEXT_BEFORE, 0, start):
         return None
     if data.find(_LOGPROBS, start + len(_LOGPROBS)) >= 0:  # of another choice
         return None
@@ -88,11 +82,9 @@ def take_off_chunk(data: bytes, chunk: Mapping[str, Any], hidden: Hidden) -> byt
     stays = any(value is not None for name, value in sglext.items() if name not in hidden.sglext)
     cuts_sglext = bool(hidden.sglext & sglext.keys())
     cuts_usage = hidden.usage and chunk.get("choices") == [] and usage is not None
-    cuts_logprobs = hidden.logprobs and _has_logprobs(chunk.get("choices"))
-    came_for_ids = chunk.get("choices") == [] and (cuts_usage or (cuts_sglext and usage is None))
-    came_for_logprobs = cuts_logprobs and all(map(_says_logprobs_alone, chunk["choices"]))
-    if (came_for_ids or came_for_logprobs) and not stays and "error" not in chunk:
+    if (cuts_sglext or cuts_usage) and _is_empty(chunk, stays, usage is None or cuts_usage):
         return None
+    cuts_logprobs = hidden.logprobs and _has_logprobs(chunk.get("choices"))
     if not (cuts_sglext or cuts_usage or cuts_logprobs):
         return data
     source = parse_object(data)
@@ -121,18 +113,14 @@ def take_off_rest(event: RawEvent, hidden: Hidden) -> bytes:
     return event.raw if edited is event.data else with_data(event, edited)
 
 
+def _is_empty(chunk: Mapping[str, Any], sglext_stays: bool, no_usage: bool) -> bool:
+    """Whether nothing is left in a chunk that was there for the sake of what is taken off."""
+    return chunk.get("choices") == [] and not sglext_stays and no_usage and "error" not in chunk
+
+
 def _has_logprobs(choices: Any) -> bool:
     of_choices = choices if isinstance(choices, list) else []
     return any(isinstance(each, dict) and each.get("logprobs") is not None for each in of_choices)
-
-
-def _says_logprobs_alone(choice: Any) -> bool:
-    """Whether it is a choice that there would be no chunk of, had nobody asked for logprobs."""
-    if not isinstance(choice, dict) or not isinstance(choice.get("delta"), dict):
-        return False
-    told = {name for name, value in choice.items() if value is not None}
-    says_nothing = all(value is None for value in choice["delta"].values())
-    return says_nothing and {"logprobs"} <= told <= {"index", "delta", "logprobs"}
 
 
 def _without_logprobs(choice: JsonObject) -> tuple[Splice, ...]:

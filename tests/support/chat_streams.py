@@ -85,7 +85,7 @@ def chunks() -> list[dict[str, Any]]:
 
 def chunks_without_turnstile() -> list[dict[str, Any]]:
     """What of `chunks` is for a harness that asked for nothing but a stream."""
-    return [begun(), chunk(said={"content": "4"}), finished(matched_stop=151645)]
+    return [begun(), chunk(said={"content": "4"}), chunk(), finished(matched_stop=151645)]
 
 
 def event(value: dict[str, Any] | bytes, *, name: bytes = b"") -> bytes:
