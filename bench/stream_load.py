@@ -73,10 +73,9 @@ class StreamConnection(asyncio.Protocol):
         body, frames = _unframed(bytes(self._received))
         if DONE not in body:
             raise LoadError(f"no whole stream: {body[:200]!r} ... {body[-100:]!r}")
-        # The first tells the role; the end token, the last, says nothing and may be left out.
-        events = list(sent_at(body))[1:tokens]
-        if len(events) != tokens - 1:
-            raise LoadError(f"{len(events)} tokens came of {tokens - 1} that say something")
+        events = list(sent_at(body))[1 : tokens + 1]  # the first tells the role
+        if len(events) != tokens:
+            raise LoadError(f"{len(events)} tokens came of {tokens}")
         read_at = [self._came_at[bisect_left(self._ends, _in_received(end, frames))] for end, _ in events]
         delays = [(read - sent) / 1e6 for read, (_, sent) in zip(read_at, events, strict=True)]
         return Timing((read_at[0] - asked_at) / 1e6, delays)
