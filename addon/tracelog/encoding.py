@@ -3,16 +3,17 @@
 The mirror image stands in one file, so that a field added on one side is missed on neither.
 """
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from zlib_ng.zlib_ng import crc32
+
 from turnstile.addon.tracelog.bases import Base, Bases
 from turnstile.addon.tracelog.fingerprints import Fingerprint, fingerprint
 from turnstile.addon.tracelog.frames import DICTIONARY_SIZE, RecordType, pack_record, packed, unpacked
-from turnstile.addon.tracelog.growing_spans import GrowingSpan, crc32_of, growing_spans, remembered
+from turnstile.addon.tracelog.growing_spans import GrowingSpan, growing_spans, remembered
 from turnstile.addon.tracelog.recipes import REPLY, REQUEST, Recipe, rebuild
 from turnstile.addon.tracelog.records import Arrival, Exchange, Summary
 from turnstile.addon.tracelog.splices import pack_splices, unpack_splices
@@ -47,7 +48,7 @@ def encode_exchange(exchange: Exchange, log_id: str, bases: Bases) -> Encoded:
     all_rows_recipe = Recipe()
     all_rows_recipe.add_new(exchange.all_rows_reply, 0, len(exchange.all_rows_reply))
     splices, blobs = pack_splices(exchange.splices)
-    checksums = [zlib.crc32(exchange.request), crc32_of(exchange.reply, growing)]
+    checksums = [crc32(exchange.request), crc32(exchange.reply)]
     all_rows = _all_rows(exchange.all_rows_reply, all_rows_recipe)
     body = packed(all_rows | _details(exchange, request_recipe, reply_recipe, splices, checksums))
     envelope = _envelope(exchange, log_id, base)
@@ -131,7 +132,7 @@ def _all_rows(reply: bytes, recipe: Recipe) -> dict[str, Any]:
     """Left out where there is none; before the rest, of which the end is the dictionary."""
     if not reply:
         return {}
-    return {"all_rows": [recipe.steps, b"".join(recipe.new), zlib.crc32(reply)]}
+    return {"all_rows": [recipe.steps, b"".join(recipe.new), crc32(reply)]}
 
 
 def summary_of(envelope: Mapping[str, Any], log_id: str, offset: int) -> Summary:
@@ -198,10 +199,10 @@ def decode_exchange(
     new = memoryview(details["new"])
     request, taken = rebuild(details["request"], new, base, blob, summary.request_bytes)
     reply, _ = rebuild(details["reply"], new[taken:], base, blob, summary.reply_bytes)
-    if [zlib.crc32(request), zlib.crc32(reply)] != details["checksums"]:
+    if [crc32(request), crc32(reply)] != details["checksums"]:
         raise ValueError("the rebuilt bodies do not have their checksums")
     all_rows, checksum = _rebuilt_all_rows(details.get("all_rows"), blob, summary.all_rows_bytes)
-    if zlib.crc32(all_rows) != checksum:
+    if crc32(all_rows) != checksum:
         raise ValueError("the rebuilt answer with all rows does not have its checksum")
     return Exchange(
         exchange_id=summary.exchange_id,

@@ -5,12 +5,12 @@ a reader never allocates for a record more than a sound head says. See FORMAT.md
 """
 
 import struct
-import zlib
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
 import msgpack
 import zstandard
+from zlib_ng.zlib_ng import crc32
 
 MAGIC = b"TSLOG\x00\r\n"  # \r\n: a file that went through a text-mode copy is told at once
 FORMAT_MAJOR = 1  # a reader refuses a higher one
@@ -57,7 +57,7 @@ class Head(NamedTuple):
     def unpack(cls, data: bytes) -> Self | None:
         """The head in `data` (HEAD_SIZE bytes), None where its own checksum does not hold."""
         kind, _, _, *sizes_and_checksums, own = _HEAD.unpack(data)
-        return cls(kind, *sizes_and_checksums) if zlib.crc32(data[:-4]) == own else None
+        return cls(kind, *sizes_and_checksums) if crc32(data[:-4]) == own else None
 
 
 def pack_record(kind: RecordType, envelope: Any, body: bytes, dictionary: bytes = b"") -> bytes:
@@ -66,8 +66,8 @@ def pack_record(kind: RecordType, envelope: Any, body: bytes, dictionary: bytes 
     level = LEVEL if len(body) < LARGE else LARGE_LEVEL
     stored = _compressor(level, dictionary).compress(body) if body else b""
     sizes = len(front), len(stored), len(body)
-    head = _HEAD.pack(kind, 0, 0, *sizes, zlib.crc32(front), zlib.crc32(stored), 0)[:-4]
-    return b"".join((head, zlib.crc32(head).to_bytes(4, "little"), front, stored))
+    head = _HEAD.pack(kind, 0, 0, *sizes, crc32(front), crc32(stored), 0)[:-4]
+    return b"".join((head, crc32(head).to_bytes(4, "little"), front, stored))
 
 
 class BodyUnpacker:

@@ -3,17 +3,14 @@
 A reply repeats the ids of its whole prompt, an array of integers, and where routed experts are asked for
 also theirs: base64, two kilobytes a token for a model of 48 layers with 8 experts each. What such a span
 repeats is copied from the base exchange, and is not decoded. It is compared with the reply that it may
-repeat as long as that is still in memory, which takes an eighth of the time of a fingerprint; the CRC of what
-was found to be the same byte by byte need not be computed again.
+repeat as long as that is still in memory, which takes an eighth of the time of a fingerprint.
 """
 
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from turnstile.addon.tracelog.base64_spans import base64_strings
-from turnstile.addon.tracelog.crc32 import joined_crc32
 from turnstile.addon.tracelog.fingerprints import Fingerprint, equal_front, fingerprint, memory_of_fingerprint
 
 Kind = Literal["array", "base64"]
@@ -24,7 +21,7 @@ _UNIT: Mapping[Kind, int] = {
 }
 _ARRAY = re.compile(rb"\[(?=[0-9, ]{64})")
 _LONG_ARRAY = 512  # bytes; below, a copy saves nothing
-_LARGE = 256 * 1024  # bytes; below, holding the reply and joining CRCs saves nothing
+_LARGE = 256 * 1024  # bytes; below, holding the reply saves nothing
 _COMPARED_AT_ONCE = 64 * 1024  # bytes
 
 _Span = tuple[int, int]  # [start, end)
@@ -33,14 +30,12 @@ _Span = tuple[int, int]  # [start, end)
 class GrowingSpan:
     """One of them. Holds on to its reply until it is told to remember no more than a fingerprint."""
 
-    __slots__ = ("_crc32", "_fingerprint", "_reply", "kind", "size", "start", "whole")
+    __slots__ = ("_fingerprint", "_reply", "kind", "size", "start")
 
     def __init__(self, kind: Kind, reply: bytes, start: int, end: int) -> None:
         self.kind, self.start, self.size = kind, start, end - start
-        self.whole = self.size - self.size % _UNIT[kind]  # bytes that can be shared
         self._reply: bytes | None = reply
         self._fingerprint: Fingerprint | None = None
-        self._crc32: int | None = None  # of the first `whole` bytes
 
     @property
     def memory(self) -> int:
@@ -63,35 +58,16 @@ class GrowingSpan:
             return shared - shared % _UNIT[self.kind]
         shared = _equal_front(self._text(), later._reply, later.start, later.start + later.size)
         later._fingerprint = fingerprint(later._text(), self._own_fingerprint(), shared)
-        shared -= shared % _UNIT[self.kind]
-        if shared == self.whole >= _LARGE:
-            more = zlib.crc32(later._text()[shared : later.whole])
-            later._crc32 = joined_crc32(self._own_crc32(), more, later.whole - shared)
-        return shared
+        return shared - shared % _UNIT[self.kind]
 
     def _text(self) -> memoryview:
         assert self._reply is not None, "the span does not hold its reply any more"
         return memoryview(self._reply)[self.start : self.start + self.size]
 
-    def _own_crc32(self) -> int:
-        if self._crc32 is None:
-            self._crc32 = zlib.crc32(self._text()[: self.whole])
-        return self._crc32
-
     def _own_fingerprint(self) -> Fingerprint:
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self._text())
         return self._fingerprint
-
-
-def crc32_of(reply: bytes, spans: Sequence[GrowingSpan]) -> int:
-    """The CRC-32 of `reply`, whose growing spans these are, after they were compared with earlier ones."""
-    view, checksum, at = memoryview(reply), 0, 0
-    for span in spans:
-        if span._crc32 is not None:
-            checksum = joined_crc32(zlib.crc32(view[at : span.start], checksum), span._crc32, span.whole)
-            at = span.start + span.whole
-    return zlib.crc32(view[at:], checksum)
 
 
 def growing_spans(reply: bytes) -> list[GrowingSpan]:

@@ -1,11 +1,12 @@
 """One trace log as a file: its header, where its records lie, and each record checked when it is read."""
 
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from zlib_ng.zlib_ng import crc32
 
 from turnstile.addon.tracelog.errors import LogCorruptError, LogFormatError
 from turnstile.addon.tracelog.frames import (
@@ -105,7 +106,7 @@ class LogFile:
         head = self._whole_head(offset, kinds)
         envelope = self._envelope(offset, head)
         stored = self._read(offset + HEAD_SIZE + head.envelope_size, head.stored_size)
-        if zlib.crc32(stored) != head.stored_checksum:
+        if crc32(stored) != head.stored_checksum:
             raise LogCorruptError(self.path, offset, "its body's checksum does not hold")
         return Record(self.path, offset, head, envelope, stored, self._unpacker)
 
@@ -184,7 +185,7 @@ class LogFile:
 
     def _envelope(self, offset: int, head: Head) -> dict[str, Any]:
         data = self._read(offset + HEAD_SIZE, head.envelope_size)
-        if zlib.crc32(data) != head.envelope_checksum:
+        if crc32(data) != head.envelope_checksum:
             raise LogCorruptError(self.path, offset, "its envelope's checksum does not hold")
         envelope = self._unpacked(offset, data)
         if not isinstance(envelope, dict):

@@ -12,12 +12,15 @@ _TEXTS = frozenset({"content", "reasoning_content"})
 def for_harness(stream: bytes) -> list[Event]:
     """Of a stream as the server sent it, what is for a harness that asked for nothing but a stream."""
     sent = [json.loads(event[6:]) for event in stream.split(b"\n\n") if event.startswith(b"data: {")]
-    return [_without_logprobs(event) for event in sent if not _was_added(event)]
+    return [_without_logprobs(event) for event in sent if event["choices"]]
 
 
 def comparable(events: list[Event]) -> list[Event]:
-    """The events without what is another each time that the server is asked."""
-    same = copy.deepcopy(events)
+    """The events that say something, without what is another each time that the server is asked.
+
+    Where a parser holds text back, the server has chunks for logprobs alone. They are handed on without these.
+    """
+    same = [copy.deepcopy(event) for event in events if _says_something(event)]
     for event in same:
         del event["id"], event["created"]
         for choice in event["choices"]:
@@ -55,13 +58,10 @@ def _joined(last: Event, piece: Event) -> bool:
     return False
 
 
-def _was_added(event: Event) -> bool:
-    """Whether nobody but Turnstile asked for what is in it."""
-    if not event["choices"]:
-        return True
+def _says_something(event: Event) -> bool:
     (choice,) = event["choices"]
-    says_nothing = all(value is None for value in choice["delta"].values())
-    return says_nothing and choice["logprobs"] is not None and choice["finish_reason"] is None
+    has_delta = any(value is not None for value in choice["delta"].values())
+    return has_delta or choice["finish_reason"] is not None
 
 
 def _without_logprobs(event: Event) -> Event:
