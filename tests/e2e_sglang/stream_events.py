@@ -18,7 +18,7 @@ def for_harness(stream: bytes) -> list[Event]:
 def comparable(events: list[Event]) -> list[Event]:
     """The events that say something, without what is another each time that the server is asked.
 
-    Where a parser holds text back, the server has chunks for logprobs alone. They are handed on without these.
+    Where a parser holds text back, the server has chunks for logprobs alone. They are handed on, empty.
     """
     same = [copy.deepcopy(event) for event in events if _says_something(event)]
     for event in same:
