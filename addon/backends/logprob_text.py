@@ -4,12 +4,13 @@ A reply has each logprob twice: as a number in the engine's rows, and inside Ope
 three times as long to parse. The text of a number can be compared where it stands.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-_KEY, _REST_OF_ROW = b'"logprob":', b',"top_logprobs":[]}'
+_LOGPROB = re.compile(rb'"logprob":([^,]+),"top_logprobs":\[\]}')
 
 
 def says_logprobs(block: bytes, logprobs: Sequence[Any]) -> bool:
@@ -18,13 +19,10 @@ def says_logprobs(block: bytes, logprobs: Sequence[Any]) -> bool:
     False where that cannot be told from the text: another layout, top logprobs, numbers spelled otherwise
     (pydantic, by which SGLang writes, and orjson agree; the standard library has other exponents).
     """
-    rows = block.split(_KEY)[1:]
-    if not logprobs or len(rows) != len(logprobs) or block.count(b'{"token":') != len(rows):
+    texts = _LOGPROB.findall(block)
+    if not logprobs or len(texts) != len(logprobs) or block.count(b'{"token":') != len(texts):
         return False
     try:
-        texts = orjson.dumps(logprobs)[1:-1].split(b",")
+        return orjson.dumps(logprobs) == b"[%b]" % b",".join(texts)
     except TypeError:
         return False
-    return len(texts) == len(rows) and all(
-        map(bytes.startswith, rows, [text + _REST_OF_ROW for text in texts])
-    )
