@@ -149,7 +149,7 @@ def conversations(draw: st.DrawFn) -> list[Asked]:
     return turns
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(conversations())
 def test_forest_merges_as_comparing_every_pair_would(turns: list[Asked]) -> None:
     sequences = merged(*turns)
@@ -474,7 +474,7 @@ def routed_conversations(draw: st.DrawFn) -> list[tuple[Asked, RoutedRows | None
 EPOCHS = st.sampled_from([0] * 12 + [1])
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(routed_conversations())
 def test_forest_compares_routing_as_comparing_every_row_would(
     turns: list[tuple[Asked, RoutedRows | None, int | None]],

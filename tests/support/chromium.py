@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.devtools import ANSWER_S, JSON, DevTools
+from tests.support.devtools import ANSWER_S, JSON, DevTools, TargetNavigated
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -62,13 +62,20 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Until an expression is true in the page. Raises ScriptFailed when it never is."""
+        """Until an expression is true in the page. Raises ScriptFailed when it never is.
+
+        A click before may have it look at a page that another is about to take the place of.
+        """
         never = json.dumps(f"never true: {condition}")
-        self.run(
+        looking = (
             f"new Promise((done, fail) => {{ let left = {ANSWER_S * 30};"
             f"const look = () => {{ if ({condition}) done();"
             f"else if ((left -= 1) < 0) fail(new Error({never})); else setTimeout(look, 16); }}; look(); }})"
         )
+        try:
+            self.run(looking)
+        except TargetNavigated:
+            self.run(looking)
 
     def point_at(self, selector: str, *, click: bool = False) -> None:
         """Moves the pointer to the middle of an element, which is brought into sight and drawn before."""

@@ -22,6 +22,10 @@ def _pass_over(event: JSON) -> None:
     """What an event nobody listens for gets."""
 
 
+class TargetNavigated(RuntimeError):
+    """The page that was asked gave way to another."""
+
+
 class DevTools:
     """The browser's process and its two pipes."""
 
@@ -64,7 +68,8 @@ class DevTools:
         while (answer := self.listen(session, note)).get("id") != self._number:
             pass
         if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']['message']}")
+            reason = answer["error"]["message"]
+            raise (TargetNavigated if "navigated" in reason else RuntimeError)(f"{method}: {reason}")
         result: JSON = answer["result"]
         return result
 

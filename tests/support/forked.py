@@ -1,7 +1,7 @@
-"""mitmproxy's programs as processes of their own, forked off one that has imported them.
+"""mitmproxy's programs as processes of their own, forked off one that has imported them, and the addon.
 
-Importing them takes a second of a core, more than most tests have to ask of the proxy. What a user types is
-run as it is typed in the tests of the README, the demo and `turnstile.Proxy`.
+Importing all that takes a second of a core, more than most tests have to ask of the proxy. What a user types
+is run as it is typed in the tests of the README, the demo and `turnstile.Proxy`.
 """
 
 import multiprocessing
@@ -15,7 +15,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any, TextIO
 
-_IMPORTED = ["mitmproxy.tools.main", "mitmproxy.tools.dump"]
+_IMPORTED = ["mitmproxy.tools.main", "mitmproxy.tools.dump", "turnstile.addon.capture"]
 
 
 class Forked:

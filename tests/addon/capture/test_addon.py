@@ -207,6 +207,11 @@ def test_options_do_not_change_under_a_running_capture(own_backend: Backend, tmp
 
 
 UNKNOWN_MITMPROXY = """
+import sys
+
+for name in [name for name in sys.modules if name.startswith("turnstile")]:
+    del sys.modules[name]  # the addon is imported into such a mitmproxy
+
 from mitmproxy.proxy.layers.http import HttpStream
 
 real = HttpStream.handle_protocol_error

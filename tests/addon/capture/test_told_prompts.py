@@ -141,16 +141,8 @@ def test_a_backend_that_hangs_is_left_alone_and_no_row_lost(
     assert [start > 0 for start in starts(moe_backend)] == [False, False, True, True]
 
 
-@pytest.mark.parametrize("status", [200, 500])
 @pytest.mark.parametrize(
-    "answer",
-    [
-        b"",
-        b"nonsense",
-        b'{"tokens": [1, 2',
-        b'{"tokens": ["1"], "count": 1}',
-        b'{"tokens": null, "count": 9}',
-    ],
+    ("status", "answer"), [(200, b"nonsense"), (200, b'{"tokens": ["1"], "count": 1}'), (500, b"")]
 )
 def test_a_backend_that_answers_nonsense_tells_nothing(
     delta: Proxy, moe_backend: Backend, server: MoeServer, answer: bytes, status: int

@@ -77,7 +77,7 @@ class Server:
         return at_hand, [self.cache[beginning] for beginning in beginnings]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(st.data())
 def test_no_sequence_has_a_row_that_was_another_one_when_it_sampled(data: st.DataObject) -> None:
     server, forest = Server(), TrajectoryForest()
