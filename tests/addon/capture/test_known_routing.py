@@ -13,14 +13,12 @@ import pytest
 from tests.support.backend import EVENT_STREAM, Backend, Received, Reply, chat_stream, running_backend
 from tests.support.mitmdump import Proxy, full_disk, running_mitmdump
 from tests.support.moe_server import ANSWER, MoeServer, row_numbers
+from tests.support.moe_turns import ANSWERED, MORE, ask, starts, turns
 from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS
 from turnstile.addon.tracelog.records import Exchange
 from turnstile.compiler.compilation import compile_logs
 
 MOE = {"enable_return_routed_experts": True}
-QUESTION: Any = {"role": "user", "content": "what is two and two , and how do you know it ?"}
-ANSWERED: Any = {"role": "assistant", "content": ANSWER}
-MORE: Any = {"role": "user", "content": "and why is it not five ?"}
 
 
 @pytest.fixture
@@ -39,25 +37,6 @@ def moe_backend(server: MoeServer) -> Iterator[Backend]:
 def delta(moe_backend: Backend, log_directory: Path) -> Iterator[Proxy]:
     with running_mitmdump(moe_backend.url, log_directory, moe="delta") as proxy:
         yield proxy
-
-
-def ask(proxy: Proxy, messages: list[Any], **fields: Any) -> Any:
-    with openai.OpenAI(base_url=f"{proxy.url}/group/g/rollout/r/v1", api_key="key", max_retries=0) as client:
-        return client.chat.completions.create(model="m", messages=messages, extra_body=fields)
-
-
-def turns(proxy: Proxy, count: int, **fields: Any) -> list[Any]:
-    """Asks so many times; gives what a further turn would send."""
-    messages = [QUESTION]
-    for _ in range(count):
-        said = ask(proxy, messages, **fields).choices[0].message.content
-        messages += [{"role": "assistant", "content": said}, MORE]
-    return messages
-
-
-def starts(backend: Backend) -> list[int]:
-    asked = (received.json for received in backend.received if received.path != "/tokenize")
-    return [each.get("routed_experts_start_len", 0) for each in asked]
 
 
 def meta_info(exchange: Exchange) -> Any:

@@ -3,19 +3,16 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import openai
 import pytest
 
 from tests.support.backend import Backend, Received, Reply, running_backend
 from tests.support.mitmdump import Proxy, running_mitmdump
 from tests.support.moe_server import MoeServer, row_numbers
+from tests.support.moe_turns import ask, starts, turns
 from turnstile.addon.capture.known_prefixes import OVERLAP_ROWS
 
 MOE = {"enable_return_routed_experts": True, "context_length": 4096}
-QUESTION: Any = {"role": "user", "content": "what is two and two , and how do you know it ?"}
-MORE: Any = {"role": "user", "content": "and why is it not five ?"}
 
 
 @pytest.fixture
@@ -34,25 +31,6 @@ def moe_backend(server: MoeServer) -> Iterator[Backend]:
 def delta(moe_backend: Backend, log_directory: Path) -> Iterator[Proxy]:
     with running_mitmdump(moe_backend.url, log_directory, moe="delta") as proxy:
         yield proxy
-
-
-def turns(proxy: Proxy, count: int, **fields: Any) -> list[Any]:
-    """Asks so many times; gives what a further turn would send."""
-    messages = [QUESTION]
-    for _ in range(count):
-        reply = ask(proxy, messages, **fields)
-        messages += [{"role": "assistant", "content": reply.choices[0].message.content}, MORE]
-    return messages
-
-
-def ask(proxy: Proxy, messages: list[Any], **fields: Any) -> Any:
-    with openai.OpenAI(base_url=f"{proxy.url}/group/g/rollout/r/v1", api_key="key", max_retries=0) as client:
-        return client.chat.completions.create(model="m", messages=messages, extra_body=fields)
-
-
-def starts(backend: Backend) -> list[int]:
-    asked = (received.json for received in backend.received if received.path != "/tokenize")
-    return [each.get("routed_experts_start_len", 0) for each in asked]
 
 
 def asked_to_tell(backend: Backend) -> int:
