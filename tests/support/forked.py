@@ -15,7 +15,12 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any, TextIO
 
-_IMPORTED = ["mitmproxy.tools.main", "mitmproxy.tools.dump", "turnstile.addon.capture"]
+_IMPORTED = [
+    "mitmproxy.tools.main",
+    "mitmproxy.tools.dump",
+    "turnstile.addon.capture",
+    "tests.support.preloaded",
+]
 
 
 class Forked:

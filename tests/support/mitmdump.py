@@ -25,6 +25,7 @@ from turnstile.addon.tracelog.records import Exchange, WeightReading
 SCRIPT = Path(__file__).resolve().parents[2] / "turnstile_addon.py"
 START_S = 30.0
 STOP_S = 20.0
+_SHORT_KEY = 1024  # bits: enough where nothing speaks TLS, and read by every start in a sixth of the time
 
 
 @dataclass
@@ -146,6 +147,7 @@ def running_mitmdump(
     *arguments: str,
     script: Path = SCRIPT,
     program: str = "mitmdump",
+    key_bits: int = _SHORT_KEY,
     **options: str,
 ) -> Iterator[Proxy]:
     """A proxy that captures; `options` are the addon's, without their `turnstile_`."""
@@ -153,7 +155,14 @@ def running_mitmdump(
     ours = {"log": str(log_directory), **options}
     settings = [part for name, value in ours.items() for part in ("--set", f"turnstile_{name}={value}")]
     with started_mitmdump(
-        "-s", str(script), *mode, *settings, *arguments, log_directory=log_directory, program=program
+        "-s",
+        str(script),
+        *mode,
+        *settings,
+        *arguments,
+        log_directory=log_directory,
+        program=program,
+        key_bits=key_bits,
     ) as proxy:
         proxy.port = int(proxy.wait_for_line(r"listening at [^ ]*:(\d+)\.")[1])
         proxy.wait_for_line("turnstile: recording into")
@@ -161,10 +170,13 @@ def running_mitmdump(
 
 
 @contextlib.contextmanager
-def started_mitmdump(*arguments: str, log_directory: Path, program: str = "mitmdump") -> Iterator[Proxy]:
+def started_mitmdump(
+    *arguments: str, log_directory: Path, program: str = "mitmdump", key_bits: int = _SHORT_KEY
+) -> Iterator[Proxy]:
     """mitmdump with these arguments, whatever becomes of it; or mitmweb."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
-    process = Forked(program, ["--set", f"confdir={_confdir()}", *arguments], environment)
+    keys = ["--set", f"confdir={_confdir(key_bits)}", "--set", f"key_size={key_bits}"]
+    process = Forked(program, [*keys, *arguments], environment)
     proxy = Proxy(process, log_directory)
     reader = threading.Thread(target=proxy.read_console)
     reader.start()
@@ -176,8 +188,8 @@ def started_mitmdump(*arguments: str, log_directory: Path, program: str = "mitmd
 
 
 @cache
-def _confdir() -> str:
-    """One for all processes: making its certificates takes a second."""
+def _confdir(key_bits: int) -> str:
+    """One for all processes with such keys: making its certificates takes a second."""
     path = tempfile.mkdtemp(prefix="turnstile-test-conf-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path

@@ -19,7 +19,7 @@ COMMAND: Any = [sys.executable, "-m", "turnstile.addon.capture.launcher"]
 
 def environment(tmp_path: Path, **options: str) -> dict[str, str]:
     usual = {"mode": "reverse:http://127.0.0.1:9", "listen_host": "127.0.0.1", "listen_port": "0"}
-    usual |= {"turnstile_log": str(tmp_path / "log"), "confdir": str(tmp_path / "conf")}
+    usual |= {"turnstile_log": str(tmp_path / "log"), "confdir": str(tmp_path / "conf"), "key_size": "1024"}
     return {
         **os.environ,
         "TURNSTILE_PROXY_OPTIONS": json.dumps(usual | options),

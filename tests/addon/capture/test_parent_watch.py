@@ -17,7 +17,8 @@ def test_mitmdump_ends_in_order_with_its_standard_input_where_that_is_wanted(
     log = tmp_path / "log"
     command = [str(Path(sys.executable).with_name("mitmdump")), "-s", str(SCRIPT), "-p", "0"]
     command += ["--mode", "reverse:http://127.0.0.1:9", "--listen-host", "127.0.0.1"]
-    command += ["--set", f"turnstile_log={log}", "--set", f"confdir={tmp_path / 'conf'}"]
+    for setting in (f"turnstile_log={log}", f"confdir={tmp_path / 'conf'}", "key_size=1024"):
+        command += ["--set", setting]
     environment = {**os.environ, ENDS_WITH_STDIN: watched, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True

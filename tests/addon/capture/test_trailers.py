@@ -3,18 +3,27 @@
 import json
 import socket
 import ssl
+from collections.abc import Iterator
 
 import pytest
 from h2.connection import H2Connection
 from h2.events import ResponseReceived
 
 from tests.support.backend import EVENT_STREAM, Backend, Reply, chat_reply, chat_stream
-from tests.support.mitmdump import Proxy
+from tests.support.mitmdump import Proxy, running_mitmdump
 
 JSON = {"content-type": "application/json"}
 BODY = b'{"model": "m", "messages": [{"role": "user", "content": "2+2?"}]}'
 STREAMING = b'{"model": "m", "messages": [], "stream": true}'
 TRAILERS = b"x-checksum: 1\r\nx-more: 2\r\n"
+
+
+@pytest.fixture(scope="module")
+def tls_proxy(shared_backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """Its keys are long enough for TLS."""
+    log = tmp_path_factory.mktemp("tls") / "log"
+    with running_mitmdump(shared_backend.url, log, key_bits=2048) as proxy:
+        yield proxy
 
 
 def over_http2(proxy: Proxy, path: str) -> dict[bytes, bytes]:
@@ -72,13 +81,15 @@ def test_a_request_with_trailers_is_recorded_without_them(proxy: Proxy, backend:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
-def test_a_request_with_trailers_over_http2_is_answered(proxy: Proxy, backend: Backend, path: str) -> None:
+def test_a_request_with_trailers_over_http2_is_answered(
+    tls_proxy: Proxy, backend: Backend, path: str
+) -> None:
     backend.script = lambda received: Reply(b"{}")
-    assert over_http2(proxy, f"/group/trailed-http2{path}")[b":status"] == b"200"
+    assert over_http2(tls_proxy, f"/group/trailed-http2{path}")[b":status"] == b"200"
     assert [received.path for received in backend.received] == [path]
-    proxy.ask("GET", f"/v1/after{path}")
-    proxy.wait_for_line(f"GET .*/v1/after{path}")
-    assert not any("mitmproxy has crashed" in line for line in proxy.lines)
+    tls_proxy.ask("GET", f"/v1/after{path}")
+    tls_proxy.wait_for_line(f"GET .*/v1/after{path}")
+    assert not any("mitmproxy has crashed" in line for line in tls_proxy.lines)
 
 
 def test_a_held_reply_with_trailers_is_recorded_and_handed_on(proxy: Proxy, backend: Backend) -> None:

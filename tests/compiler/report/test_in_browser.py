@@ -272,6 +272,8 @@ def test_the_summary_can_be_read_with_scripts_off(page: Page, tmp_path: Path) ->
     page.call("Emulation.setScriptExecutionDisabled", value=True)
     show(page, tmp_path, contents(*parted(), findings=[found("aborted", 1)]))
     page.call("Emulation.setScriptExecutionDisabled", value=False)
+    # What is in sight is laid out by the next frame.
+    page.wait("document.body.innerText.includes('2 trained')")
     seen = page.run("document.body.innerText")
     for part in (
         "1 warning about what is doubtful",
